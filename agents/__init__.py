@@ -1,0 +1,1 @@
+"""What a coding agent is, how Coffer attaches to it, and what it delivers there."""

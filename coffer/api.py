@@ -1,0 +1,86 @@
+"""The REST API: one NinjaAPI, the token, one translation of errors, and the apps' routers."""
+
+import logging
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI, Schema
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.security import APIKeyHeader
+
+from coffer import __version__, auth
+from coffer.errors import CofferError
+
+log = logging.getLogger("coffer.api")
+
+
+class TokenHeader(APIKeyHeader):
+    """The daemon's token in ``X-Coffer-Token``."""
+
+    param_name = "X-Coffer-Token"
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> str | None:
+        return "token" if auth.token_matches(key) else None
+
+
+api = NinjaAPI(
+    title="Coffer", version=__version__, urls_namespace="api", auth=TokenHeader(), docs_url="/docs", openapi_extra={}
+)
+
+
+class DaemonStatus(Schema):
+    status: str
+    version: str
+    proof: str | None = None
+
+
+@api.get("/daemon/status", auth=None, response=DaemonStatus, summary="Whether the daemon answers, and proof of it")
+def daemon_status(request: HttpRequest, nonce: str | None = None) -> dict[str, Any]:
+    """Needs no token and tells nothing private; with a nonce, proves that this process can read the token file."""
+    port = int(request.META["SERVER_PORT"])
+    return {"status": "ok", "version": __version__, "proof": auth.proof(nonce, port) if nonce else None}
+
+
+def _error(request: HttpRequest, status: int, code: str, message: str, details: object = None) -> HttpResponse:
+    body = {"error": {"code": code, "message": message, "details": details or {}}}
+    return api.create_response(request, body, status=status)
+
+
+@api.exception_handler(CofferError)
+def on_coffer_error(request: HttpRequest, error: CofferError) -> HttpResponse:
+    return _error(request, error.status, error.code, error.message, error.details)
+
+
+@api.exception_handler(AuthenticationError)
+def on_missing_token(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    message = "Send the token from COFFER_HOME/token in the header X-Coffer-Token."
+    return _error(request, 401, "UNAUTHORIZED", message)
+
+
+@api.exception_handler(ValidationError)
+def on_invalid_request(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    # What was sent stays out of the answer: it may be content.
+    fields = [{"field": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]} for one in error.errors]
+    where = ", ".join(one["field"] for one in fields)
+    return _error(request, 422, "INVALID", f"The request is not valid: look at {where}.", {"fields": fields})
+
+
+@api.exception_handler(HttpError)
+def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    codes = {400: "INVALID", 403: "FORBIDDEN", 404: "NOT_FOUND", 413: "TOO_LARGE"}
+    return _error(request, error.status_code, codes.get(error.status_code, "INVALID"), error.message)
+
+
+@api.exception_handler(Exception)
+def on_unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.error("request failed route=%s error=%s", request.resolver_match and request.resolver_match.route, _where(error))
+    return _error(request, 500, "INTERNAL", "Something went wrong inside Coffer; logs/daemon.log names the place.")
+
+
+def _where(error: Exception) -> str:
+    """Type and place of an error, without its message: that may hold content."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}" if trace else "?"
+    return f"{type(error).__name__} at {place}"

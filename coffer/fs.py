@@ -1,0 +1,129 @@
+"""Files that are whole or absent, and the locks around them.
+
+A write goes to a temporary name in the same folder, is fsynced and moved into place; the folder is fsynced too, so
+that a confirmed file survives a power cut.
+"""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from coffer import paths
+from coffer.errors import Busy, StorageFailed
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def ensure_dir(path: Path) -> Path:
+    """Make a private folder (0700) and its missing parents below COFFER_HOME."""
+    if not path.is_dir():
+        with storage_errors(path):
+            if path != paths.home() and paths.home() in path.parents:
+                ensure_dir(path.parent)
+                path.mkdir(mode=0o700, exist_ok=True)
+            else:
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace a file as a whole; keeps the mode of the file it replaces (0600 for a new one)."""
+    with storage_errors(path), _temporary(path, data) as temporary:
+        with suppress(FileNotFoundError):
+            os.chmod(temporary, path.stat().st_mode & 0o777)
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+
+
+def create(path: Path, data: bytes) -> None:
+    """Make a new file (0600) without ever replacing one: FileExistsError when the name is taken."""
+    with storage_errors(path), _temporary(path, data) as temporary:
+        link_or_fail(temporary, path)
+        _sync_folder(path.parent)
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename without ever replacing a file: FileExistsError when the target is taken."""
+    with storage_errors(target):
+        link_or_fail(source, target)
+        source.unlink()
+        _sync_folder(target.parent)
+        _sync_folder(source.parent)
+
+
+def link_or_fail(source: Path, target: Path) -> None:
+    """Give a file a second name; where hard links do not exist, claim the name first and rename over the claim."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK}:
+            raise
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.replace(source, target)
+        source.touch()
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a regular file; a link in its last place is refused with OSError (ELOOP)."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        return file.read()
+
+
+@contextmanager
+def locked(name: str, *, seconds: float = 10.0) -> Iterator[None]:
+    """Hold the lock ``COFFER_HOME/locks/<name>``, across threads and processes; Busy after ``seconds``.
+
+    The lock belongs to the open file, not to its name: a killed holder frees it, and no stale file can block.
+    """
+    path = ensure_dir(paths.locks()) / name
+    try:
+        with storage_errors(path):
+            lock = FileLock(path, timeout=seconds, mode=0o600)
+            lock.acquire(poll_interval=0.01)
+    except Timeout:
+        raise Busy(f"Another process has held {name} for {seconds:.0f} s; try again in a moment.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Translate what a full, read-only or forbidden disk raises; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageFailed(f"No space left to write {path.name}; free some space and try again.") from error
+        if error.errno in _READ_ONLY:
+            raise StorageFailed(f"{path} cannot be written ({error.strerror}); check its permissions.") from error
+        raise
+
+
+@contextmanager
+def _temporary(path: Path, data: bytes) -> Iterator[str]:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield name
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,21 @@
+"""What every app writes or reads: the audit trail. Ids, sizes and counts only, never content."""
+
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    """One change, by whom, when, and how large."""
+
+    event = models.CharField(max_length=40)
+    store = models.CharField(max_length=40, blank=True)
+    ref = models.CharField(max_length=200, blank=True)
+    actor = models.CharField(max_length=10)
+    counts = models.JSONField(default=dict)
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        verbose_name_plural = "audit entries"
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.ref}"

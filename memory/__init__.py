@@ -1,0 +1,1 @@
+"""Stores, lanes and recall: what is remembered, and how it is found."""

@@ -1,0 +1,91 @@
+"""Stores, and the rebuildable index of their files. Deleting these rows loses nothing that a person wrote."""
+
+from django.db import models
+
+
+class Store(models.Model):
+    """One scope's memory, as ``store.yaml`` and the folder say; roots are machine-local and learnt on resolve."""
+
+    name = models.CharField(max_length=40, unique=True)  # global, or project-<26-character ULID>
+    project_id = models.CharField(max_length=26)
+    remote = models.CharField(max_length=500, blank=True)
+    former_remotes = models.JSONField(default=list)
+    label = models.CharField(max_length=200, blank=True)
+    config = models.JSONField(default=dict)
+    merged_identities = models.JSONField(default=list)
+    project_root = models.CharField(max_length=4096, blank=True)
+    former_roots = models.JSONField(default=list)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+    # Grows with each change of the index, so that a process notices what another one indexed.
+    generation = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Document(models.Model):
+    """The index's row for one file that recall may return, or that it reports as unreadable."""
+
+    store = models.ForeignKey(Store, on_delete=models.CASCADE, related_name="documents")
+    path = models.CharField(max_length=1024)  # relative to the store's folder
+    kind = models.CharField(max_length=10)  # fact, topic or journal
+    ref = models.CharField(max_length=255)  # the id that callers see, unique in its store
+    claimed = models.CharField(max_length=255)  # the id that the file itself claims
+    title = models.TextField()
+    description = models.TextField(blank=True)
+    actor = models.CharField(max_length=10, blank=True)
+    session = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField(null=True)
+    sha256 = models.CharField(max_length=64)
+    size = models.BigIntegerField()
+    mtime_ns = models.BigIntegerField()
+    ctime_ns = models.BigIntegerField()
+    inode = models.BigIntegerField()
+    hashed_ns = models.BigIntegerField()  # when the bytes were read; close to mtime means: look again
+    problem = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["store", "path"], name="one_document_per_file"),
+        ]
+        indexes = [
+            models.Index(fields=["store", "ref"]),
+            models.Index(fields=["store", "claimed"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Chunk(models.Model):
+    """One passage of a document; its id is the row of the full-text table."""
+
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="chunks")
+    position = models.PositiveIntegerField()
+    heading = models.TextField(blank=True)
+    text = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.document_id}:{self.position}"
+
+
+class Use(models.Model):
+    """How often one document was delivered, recalled or opened; by name, so that a re-index does not touch it."""
+
+    store = models.CharField(max_length=40)
+    ref = models.CharField(max_length=255)
+    delivered = models.PositiveIntegerField(default=0)
+    recalled = models.PositiveIntegerField(default=0)
+    opened = models.PositiveIntegerField(default=0)
+    last_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["store", "ref"], name="one_use_row_per_document")]
+
+    def __str__(self) -> str:
+        return f"{self.store} {self.ref}"

@@ -1,0 +1,1 @@
+"""Past sessions of the agents, and what is distilled from them."""
