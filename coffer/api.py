@@ -8,8 +8,10 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.security import APIKeyHeader
 
-from coffer import __version__, auth
-from coffer.errors import CofferError
+from coffer import __version__, auth, db
+from coffer.errors import CofferError, where
+from coffer.middleware import note_damage
+from memory.api import router as memory_router
 
 log = logging.getLogger("coffer.api")
 
@@ -26,6 +28,9 @@ class TokenHeader(APIKeyHeader):
 api = NinjaAPI(
     title="Coffer", version=__version__, urls_namespace="api", auth=TokenHeader(), docs_url="/docs", openapi_extra={}
 )
+
+
+api.add_router("", memory_router)
 
 
 class DaemonStatus(Schema):
@@ -73,14 +78,9 @@ def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 @api.exception_handler(Exception)
 def on_unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
-    log.error("request failed route=%s error=%s", request.resolver_match and request.resolver_match.route, _where(error))
+    if db.locked(error):
+        return _error(request, 503, "BUSY", "Another program is writing to Coffer's database; try again in a moment.")
+    note_damage(request, error)
+    route = request.resolver_match.route if request.resolver_match else "?"
+    log.error("request failed route=%s error=%s", route, where(error))
     return _error(request, 500, "INTERNAL", "Something went wrong inside Coffer; logs/daemon.log names the place.")
-
-
-def _where(error: Exception) -> str:
-    """Type and place of an error, without its message: that may hold content."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}" if trace else "?"
-    return f"{type(error).__name__} at {place}"

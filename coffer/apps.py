@@ -9,6 +9,6 @@ class CofferConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from coffer import checks, db  # noqa: F401 - checks register themselves
+        from coffer import checks, db  # noqa: F401, PLC0415 - models first; checks register themselves
 
         connection_created.connect(db.remember_inode, dispatch_uid="coffer.db")

@@ -7,6 +7,7 @@ itself before a client sends the token); another website (Host and Origin must b
 import hashlib
 import hmac
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -61,8 +62,6 @@ def _secret_file(path: Path) -> str:
         return fs.read(path).decode().strip()
     except FileNotFoundError:
         fs.ensure_dir(path.parent)
-    try:
+    with suppress(FileExistsError):  # another process made it first: theirs counts
         fs.create(path, secrets.token_urlsafe(32).encode() + b"\n")
-    except FileExistsError:
-        pass  # another process made it first: theirs counts
     return fs.read(path).decode().strip()

@@ -76,7 +76,7 @@ def recover() -> None:
         if _readable_mark() != _schema_mark() or not _sound():
             _set_aside()
             _migrate(_schema_mark())
-            registry.rebuild()
+        registry.rebuild()
 
 
 def refresh_connection() -> None:
@@ -91,22 +91,23 @@ def refresh_connection() -> None:
         connection.close()
 
 
-def raw() -> sqlite3.Connection:
-    """The stdlib connection under Django's, sharing its transaction."""
+@contextmanager
+def raw() -> Iterator[sqlite3.Connection]:
+    """The stdlib connection under Django's, sharing its transaction; its errors come out as Django's."""
     connection.ensure_connection()
-    return cast(sqlite3.Connection, connection.connection)
+    with connection.wrap_database_errors:
+        yield cast(sqlite3.Connection, connection.connection)
 
 
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
     """Wait at most this long for a lock inside the block, instead of the usual time."""
-    raw().execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+    _wait_for_locks(seconds)
     try:
         yield
     finally:
         if connection.connection is not None:
-            usual = connection.settings_dict["OPTIONS"]["timeout"]
-            raw().execute(f"PRAGMA busy_timeout = {int(usual * 1000)}")
+            _wait_for_locks(connection.settings_dict["OPTIONS"]["timeout"])
 
 
 def compact() -> None:
@@ -120,6 +121,11 @@ def remember_inode(**_: object) -> None:
     """Note which file a fresh connection opened (connected to Django's ``connection_created``)."""
     with suppress(OSError):
         connection.coffer_inode = paths.database().stat().st_ino  # type: ignore[attr-defined]
+
+
+def _wait_for_locks(seconds: float) -> None:
+    with raw() as plain:
+        plain.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
 def _migrate(mark: int) -> None:

@@ -115,8 +115,8 @@ def _parsed(path: Path, _mtime: int, _size: int) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(f"{path} cannot be read: {error}.") from error
-    for count, line in enumerate(lines, 1):
-        line = line.strip().removeprefix("export ")
+    for count, raw in enumerate(lines, 1):
+        line = raw.strip().removeprefix("export ")
         if not line or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")

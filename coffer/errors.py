@@ -38,6 +38,15 @@ class CofferError(Exception):
         return {"code": self.code, "message": self.message, "details": self.details}
 
 
+def where(error: BaseException) -> str:
+    """Type and place of an error for a log, without its message: that may hold content."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}" if trace else "?"
+    return f"{type(error).__name__} at {place}"
+
+
 class NotFound(CofferError):
     code = "NOT_FOUND"
     status = 404

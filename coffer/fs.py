@@ -108,14 +108,14 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes) -> Iterator[str]:
+def _temporary(path: Path, data: bytes) -> Iterator[Path]:
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        yield name
+        yield Path(name)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)

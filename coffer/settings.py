@@ -42,6 +42,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "coffer.middleware.Heal",
 ]
 ROOT_URLCONF = "coffer.urls"
 ASGI_APPLICATION = "coffer.asgi.application"
@@ -66,7 +67,7 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(paths.database()),
-        "CONN_MAX_AGE": None,  # kept per thread; coffer.db drops one whose file was replaced
+        "CONN_MAX_AGE": 0,
         "OPTIONS": {
             "timeout": 5,
             # IMMEDIATE: a transaction that reads and then writes must not lose its lock race half-way.

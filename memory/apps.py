@@ -1,8 +1,15 @@
-"""App configuration."""
+"""App configuration: what the foundation must know of memory."""
 
 from django.apps import AppConfig
+
+from coffer import registry
 
 
 class MemoryConfig(AppConfig):
     name = "memory"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from memory.services import stores  # noqa: PLC0415 - its models can be imported only now
+
+        registry.add_rebuilder("memory", stores.rebuild)

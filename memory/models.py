@@ -17,7 +17,7 @@ class Store(models.Model):
     former_roots = models.JSONField(default=list)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
-    # Grows with each change of the index, so that a process notices what another one indexed.
+    # Grows with each change of the index: a process whose copy of the listing is older reads it again.
     generation = models.PositiveBigIntegerField(default=0)
 
     class Meta:
@@ -40,7 +40,7 @@ class Document(models.Model):
     actor = models.CharField(max_length=10, blank=True)
     session = models.CharField(max_length=255, blank=True)
     created_at = models.DateTimeField(null=True)
-    updated_at = models.DateTimeField(null=True)
+    time = models.DateTimeField()  # updated_at as written, else the file's mtime; a journal's day
     sha256 = models.CharField(max_length=64)
     size = models.BigIntegerField()
     mtime_ns = models.BigIntegerField()
@@ -54,8 +54,9 @@ class Document(models.Model):
             models.UniqueConstraint(fields=["store", "path"], name="one_document_per_file"),
         ]
         indexes = [
-            models.Index(fields=["store", "ref"]),
-            models.Index(fields=["store", "claimed"]),
+            models.Index(fields=["store", "ref"], name="document_ref"),
+            models.Index(fields=["store", "claimed"], name="document_claimed"),
+            models.Index(fields=["store", "-time"], name="document_time"),
         ]
 
     def __str__(self) -> str:

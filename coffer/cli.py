@@ -1,0 +1,171 @@
+"""The console script ``coffer``: Django's commands under another name, with our own help and one-line errors."""
+
+import ast
+import difflib
+import importlib
+import logging
+import os
+import sys
+from argparse import SUPPRESS
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coffer import __version__, env
+from coffer.errors import CofferError
+from coffer.launchers import PACKAGES, root
+
+if TYPE_CHECKING:
+    from django.core.management.base import BaseCommand
+
+GROUPS = (
+    ("Everyday", ("up", "down", "status", "open", "doctor", "connect", "disconnect")),
+    ("Memory", ("memory", "project", "organize", "merge", "backup", "restore")),
+    ("Agents and sessions", ("agent", "transcript", "distill", "engine")),
+    ("Trying it out", ("demo", "eval", "bench")),
+)
+_WITHOUT_DJANGO = ("up", "down")  # they only handle processes; setting Django up takes longer than their work
+_DJANGO_OPTIONS = (
+    "version",
+    "verbosity",
+    "settings",
+    "pythonpath",
+    "traceback",
+    "no_color",
+    "force_color",
+    "skip_checks",
+)
+_USAGE_ERROR, _FAILED, _INTERRUPTED, _NOBODY_READS = 2, 1, 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code: 0, 1 for an error told in one line, 2 for a wrong command line."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at exit complains
+        return _NOBODY_READS
+    return code
+
+
+def commands() -> dict[str, Path]:
+    """Our commands and the files they are in."""
+    files = (file for package in PACKAGES for file in (root() / package / "management" / "commands").glob("[a-z]*.py"))
+    return {file.stem: file for file in sorted(files)}
+
+
+def _run(words: list[str]) -> int:
+    match words:
+        case [] | ["-h" | "--help" | "help"]:
+            sys.stdout.write(_help())
+            return 0
+        case ["--version" | "version"]:
+            sys.stdout.write(f"coffer {__version__}\n")
+            return 0
+        case ["help", name, *_]:
+            words = [name, "--help"]
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coffer.settings")
+    try:
+        return _dispatch(words[0], words[1:])
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:
+        if "--traceback" in words:
+            raise
+        sys.stderr.write(f"coffer: {_sentence(error)}\n")
+        return getattr(error, "returncode", _FAILED)
+
+
+def _dispatch(name: str, words: list[str]) -> int:
+    from django.core.management import get_commands  # noqa: PLC0415 - help and version need no Django
+
+    ours = commands()
+    if name not in _WITHOUT_DJANGO:
+        _set_up_django()
+    if name in ours:
+        module = ".".join(ours[name].relative_to(root()).with_suffix("").parts)
+    elif not name.startswith("-") and name in get_commands():
+        module = f"{get_commands()[name]}.management.commands.{name}"
+    else:
+        return _unknown(name, ours)
+    return _execute(importlib.import_module(module).Command(), name, words, ours=name in ours)
+
+
+def _set_up_django() -> None:
+    import django  # noqa: PLC0415 - as above
+
+    django.setup()
+    if env.source("COFFER_LOG_LEVEL") == "default":
+        logging.getLogger().setLevel(logging.WARNING)  # what is worth a line in a log may be noise in a terminal
+
+
+def _execute(command: "BaseCommand", name: str, words: list[str], *, ours: bool) -> int:
+    from django.core.management.base import handle_default_options  # noqa: PLC0415 - as above
+
+    command._called_from_command_line = True  # type: ignore[attr-defined]
+    parser = command.create_parser("coffer", name)
+    if ours:
+        for action in parser._actions:
+            if action.dest in _DJANGO_OPTIONS:
+                action.help = SUPPRESS
+    options = vars(parser.parse_args(words))
+    options["skip_checks"] = True
+    given = options.pop("args", ())
+    handle_default_options(parser.parse_args(words))
+    if getattr(command, "needs_database", ours):
+        from coffer import db  # noqa: PLC0415 - needs Django to be set up
+
+        db.prepare()
+    command.execute(*given, **options)
+    return 0
+
+
+def _sentence(error: Exception) -> str:
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415 - as above
+    from django.core.management.base import CommandError  # noqa: PLC0415
+
+    if isinstance(error, CofferError | CommandError | ImproperlyConfigured):
+        return str(error)
+    trace: Any = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    return f"something went wrong inside ({type(error).__name__} at {place}); --traceback shows all of it."
+
+
+def _unknown(name: str, ours: dict[str, Path]) -> int:
+    close = difflib.get_close_matches(name, ours, n=1)
+    hint = f"Did you mean `coffer {close[0]}`?" if close else "`coffer --help` lists them."
+    sys.stderr.write(f"coffer: there is no command {name!r}. {hint}\n")
+    return _USAGE_ERROR
+
+
+def _help() -> str:
+    found = commands()
+    grouped = {name for _, names in GROUPS for name in names}
+    groups = [*GROUPS, ("Other", tuple(name for name in found if name not in grouped))]
+    lines = ["usage: coffer COMMAND …", "", "One memory for all the coding agents on this machine.", ""]
+    for title, names in groups:
+        rows = [f"  {name:<12} {_one_line(found[name])}".rstrip() for name in names if name in found]
+        lines += [title, *rows, ""] if rows else []
+    return "\n".join([*lines, "`coffer COMMAND --help` tells more; `coffer --version` the version.", ""])
+
+
+def _one_line(file: Path) -> str:
+    """A command's ``help``, read from its source: importing them all would take seconds."""
+    with suppress(OSError, SyntaxError):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+                if names == ["help"]:
+                    return str(node.value.value)
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""How other programs start this installation: the scripts in COFFER_HOME/bin, which agents' configs name.
+
+They hold absolute paths and every ``coffer up`` writes them again: when a checkout moves, no config has to change.
+"""
+
+import hashlib
+import importlib.util
+import shlex
+import sys
+from pathlib import Path
+
+from coffer import fs, paths
+
+PACKAGES = ("coffer", "memory", "transcripts", "agents", "gateway")
+# Name, module, and Python's flags: all are cut off from the environment (-I); the shim needs no site-packages (-S).
+_SCRIPTS = (
+    ("coffer", "coffer.cli", "-I"),
+    ("coffer-hook", "agents.hook", "-IS"),
+    ("coffer-mcp-shim", "gateway.shim", "-IS"),
+)
+# For sh this is one exec; Python reads that line as a string. So paths may be long and hold spaces, which a #! line
+# cannot, and the process list shows the script's name.
+_TEMPLATE = """\
+#!/bin/sh
+'''exec' {python} {flags} "$0" "$@"
+'''
+# Written by `coffer up`; do not edit.
+import sys
+
+sys.path.append({root!r})
+from {module} import main
+
+sys.exit(main())
+"""
+
+
+def write() -> list[Path]:
+    """Bring COFFER_HOME/bin up to date with this interpreter and this checkout; the scripts that exist now."""
+    fs.ensure_dir(paths.launchers())
+    return [_write(name, module, flags) for name, module, flags in _SCRIPTS if _exists(module)]
+
+
+def root() -> Path:
+    """The folder our packages lie in: a checkout, or site-packages."""
+    return Path(__file__).resolve().parent.parent
+
+
+def build() -> str:
+    """A name for exactly this code under this interpreter; it differs after a pull, an upgrade or a move."""
+    digest = hashlib.sha256(f"{sys.executable}\n{root()}".encode())
+    for file in sorted(file for package in PACKAGES for file in (root() / package).rglob("*.py")):
+        stat = file.stat()
+        digest.update(f"{file}\n{stat.st_mtime_ns}\n{stat.st_size}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def _exists(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _write(name: str, module: str, flags: str) -> Path:
+    path = paths.launchers() / name
+    text = _TEMPLATE.format(python=shlex.quote(sys.executable), flags=flags, root=str(root()), module=module)
+    if not path.exists() or path.read_bytes() != text.encode():
+        fs.write(path, text.encode())
+    path.chmod(0o755)
+    return path

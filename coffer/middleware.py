@@ -1,0 +1,37 @@
+"""What every request to Django passes: a database that was replaced or damaged under a running daemon."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from coffer import db
+
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class Heal:
+    """Use the database file that is there now; when it turns out damaged, rebuild it and ask the view once more.
+
+    A view may be asked twice safely: services let no database error out once a file is written.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        db.refresh_connection()
+        response = self._get_response(request)
+        if getattr(request, "met_damage", False):
+            db.recover()
+            request.met_damage = False  # type: ignore[attr-defined]
+            response = self._get_response(request)
+        return response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> None:
+        note_damage(request, error)
+
+
+def note_damage(request: HttpRequest, error: Exception) -> None:
+    """Mark a request whose view failed because of the database file."""
+    if db.damaged(error):
+        request.met_damage = True  # type: ignore[attr-defined]

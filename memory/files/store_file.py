@@ -1,0 +1,109 @@
+"""``store.yaml``: what a store is, on disk beside its lanes, so that a lost database loses no label and no alias."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from memory.files import markdown
+
+NAME = "store.yaml"
+
+
+class Unreadable(ValueError):
+    """The file is there but is no mapping of YAML; the message says where."""
+
+
+@dataclass(frozen=True)
+class StoreFile:
+    """The keys of ``store.yaml``; unknown keys are kept in ``extra`` and written back."""
+
+    name: str
+    project_id: str
+    remote: str = ""
+    former_remotes: tuple[str, ...] = ()
+    label: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    merged_identities: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def with_(self, **changes: Any) -> "StoreFile":
+        return replace(self, **changes)
+
+
+def load(data: bytes, name: str, project_id: str) -> StoreFile:
+    """Read the file's bytes; name and id are the folder's, whatever a copied file says. Raises Unreadable."""
+    text, _ = markdown.decode(data)
+    try:
+        values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - strings only, the safest loader there is
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise Unreadable(f"line {mark.line + 1}" if mark else "not YAML") from error
+    if values in (None, ""):
+        values = {}
+    if not isinstance(values, dict):
+        raise Unreadable("it is not a mapping")
+    known = {"name", "project_id", "remote", "former_remotes", "label", "config", "merged_identities", "created_at"}
+    return StoreFile(
+        name=name,
+        project_id=project_id,
+        remote=_text(values.get("remote")),
+        former_remotes=_texts(values.get("former_remotes")),
+        label=_text(values.get("label")),
+        config=_config(values.get("config")),
+        merged_identities=_texts(values.get("merged_identities")),
+        created_at=markdown.timestamp(_text(values.get("created_at"))),
+        extra={key: value for key, value in values.items() if key not in known},
+    )
+
+
+def dump(store: StoreFile) -> bytes:
+    """The file's bytes, its keys in the documented order."""
+    values: dict[str, Any] = {
+        "name": store.name,
+        "project_id": store.project_id,
+        "remote": store.remote,
+        "former_remotes": list(store.former_remotes),
+        "label": store.label,
+        "config": store.config,
+        "merged_identities": list(store.merged_identities),
+        "created_at": markdown.stamp(store.created_at) if store.created_at else "",
+        **store.extra,
+    }
+    text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000)
+    return text.encode()
+
+
+def read(folder: Path, name: str, project_id: str) -> StoreFile:
+    """The store in ``folder``; one without the file is described by its folder alone. Raises Unreadable, OSError."""
+    try:
+        data = (folder / NAME).read_bytes()
+    except FileNotFoundError:
+        return StoreFile(name=name, project_id=project_id)
+    return load(data, name, project_id)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str) and item) if isinstance(value, list) else ()
+
+
+def _config(value: Any) -> dict[str, Any]:
+    """Only known keys with sound values: a typing slip in a hand-edited file falls back to the default."""
+    if not isinstance(value, dict):
+        return {}
+    config: dict[str, Any] = {}
+    limit = value.get("max_fact_chars")
+    if isinstance(limit, str) and limit.isdecimal() and int(limit) > 0:
+        config["max_fact_chars"] = int(limit)
+    if value.get("retrieval") in ("keyword", "hybrid"):
+        config["retrieval"] = value["retrieval"]
+    if isinstance(value.get("embedding"), dict):
+        config["embedding"] = value["embedding"]
+    return config

@@ -1,0 +1,194 @@
+"""``coffer memory …``: memory on the command line, on the files directly, with or without a daemon."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from coffer.errors import Invalid
+from memory.files import markdown
+from memory.management import listing
+from memory.models import Store
+from memory.services import facts, recall, stores
+
+
+class Command(BaseCommand):
+    help = "List, search, add, correct and delete what is remembered."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+        def verb(name: str, run: Callable[..., None], text: str, *, store: bool = True) -> ArgumentParser:
+            one: ArgumentParser = verbs.add_parser(name, help=text, description=text)
+            one.set_defaults(run=run)
+            if store:
+                one.add_argument("store", help="store name, label, or . for the project of this folder")
+            return one
+
+        json_flag: dict[str, Any] = {"action": "store_true", "dest": "as_json", "help": "print JSON"}
+        verb("list", self.list, "List the stores.", store=False).add_argument("--json", **json_flag)
+        verb("show", self.show, "Show one store.").add_argument("--json", **json_flag)
+        one = verb("facts", self.facts, "List a store's facts and topics, newest first.")
+        one.add_argument("--limit", type=int, default=50)
+        one.add_argument("--json", **json_flag)
+        one = verb("get", self.get, "Print one fact or topic.")
+        one.add_argument("id")
+        one.add_argument("--json", **json_flag)
+        one = verb("add", self.add, "Add a fact; the text is read from stdin when it is - or missing.")
+        one.add_argument("text", nargs="?", default="-")
+        one.add_argument("--title", default="")
+        one.add_argument("--description", default="")
+        one.add_argument("--json", **json_flag)
+        one = verb("edit", self.edit, "Correct a fact: with options, or in $EDITOR without any.")
+        one.add_argument("id")
+        one.add_argument("--text")
+        one.add_argument("--title")
+        one.add_argument("--description")
+        one = verb("delete", self.delete, "Move a fact or topic to superseded/.")
+        one.add_argument("id")
+        one.add_argument("--forever", action="store_true", help="leave no byte of it, in the archive either")
+        one = verb("clear", self.clear, "Move every fact and topic of a store to superseded/.")
+        one.add_argument("--yes", action="store_true", help="do not ask")
+        verb("label", self.label, "Give a store a readable name; an empty one clears it.").add_argument("label")
+        one = verb("recall", self.recall, "Show what an agent would be told.")
+        one.add_argument("query")
+        one.add_argument("--scope", choices=stores.SCOPES, default="both")
+        one.add_argument("--top-k", type=int, default=recall.DEFAULT_TOP_K)
+        one.add_argument("--json", **json_flag)
+        verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False)
+
+    def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
+        if "store" in options:
+            options["store"] = _store(options["store"], writing=verb == "add")
+        run(**options)
+
+    def list(self, *, as_json: bool, **_: Any) -> None:
+        rows = [_store_row(store) for store in stores.all_stores()]
+        table = [(row["display_name"], row["name"], str(row["fact_count"]), row["root"] or "-") for row in rows]
+        text = listing.table(("NAME", "STORE", "FACTS", "FOLDER"), table)
+        self._answer(as_json, {"memory_stores": rows, "total": len(rows)}, text)
+
+    def show(self, store: Store, *, as_json: bool, **_: Any) -> None:
+        row = _store_row(store) | {"config": stores.config(store)} | _metrics_row(store)
+        self._answer(as_json, row, listing.pairs(row))
+
+    def facts(self, store: Store, *, limit: int, as_json: bool, **_: Any) -> None:
+        found, total = facts.newest([store], limit=limit)
+        table = [(fact.id, fact.kind, listing.ago(fact.time), fact.title) for fact in found]
+        text = f"{listing.table(('ID', 'KIND', 'AGE', 'TITLE'), table)}\n{len(found)} of {total}"
+        self._answer(as_json, {"facts": [fact.as_dict() for fact in found], "total": total}, text)
+
+    def get(self, store: Store, *, id: str, as_json: bool, **_: Any) -> None:
+        fact = facts.get(store, id)
+        self._answer(as_json, _fact_row(fact), f"# {fact.title}\n{fact.path}\n\n{fact.text}")
+
+    def add(self, store: Store, *, text: str, title: str, description: str, as_json: bool, **_: Any) -> None:
+        text = sys.stdin.read() if text == "-" else text
+        saved = facts.remember(store, text, actor="user", title=title, description=description)
+        self._answer(as_json, {"id": saved.id, "path": str(saved.path)}, f"{saved.id}  {saved.path}")
+
+    def edit(self, store: Store, *, id: str, text: str | None, **options: Any) -> None:
+        changes = {key: options[key] for key in ("title", "description")}
+        seen = None
+        if text is None and not any(value is not None for value in changes.values()):
+            fact = facts.get(store, id)
+            text, seen = _in_editor(fact.text), fact.sha256
+            if text.rstrip() == fact.text.rstrip():
+                raise CommandError("Nothing was changed in the editor.")
+        fact = facts.edit(store, id, text=text, if_sha256=seen, **changes)
+        self._print(f"Corrected {fact.id}: {fact.title}")
+
+    def delete(self, store: Store, *, id: str, forever: bool, **_: Any) -> None:
+        facts.delete(store, id, forever=forever)
+        self._print(f"Erased {id}." if forever else f"Deleted {id}; its file is kept in superseded/.")
+
+    def clear(self, store: Store, *, yes: bool, **_: Any) -> None:
+        name, count = stores.display_name(store), stores.fact_count(store)
+        if not yes and input(f"Move all {count} facts of {name} to superseded/? [y/N] ").strip().lower() != "y":
+            raise CommandError("Nothing was changed.")
+        self._print(f"Moved {facts.clear(store)} facts of {name} to superseded/.")
+
+    def label(self, store: Store, *, label: str, **_: Any) -> None:
+        self._print(f"{store.name} is shown as {stores.display_name(stores.set_label(store, label))}.")
+
+    def recall(self, store: Store, *, query: str, scope: str, top_k: int, as_json: bool, **_: Any) -> None:
+        hits = recall.recall(stores.with_scope(store, scope), query, top_k=top_k)
+        texts = [f"{hit.id}  {hit.score:.2f}  {hit.source}\n{listing.indent(hit.text)}\n" for hit in hits]
+        nothing = "Nothing found. Other words, an identifier or the other language may find it."
+        self._answer(as_json, {"hits": [hit.as_dict() for hit in hits]}, "\n".join(texts) or nothing)
+
+    def reindex(self, **_: Any) -> None:
+        read, problems = stores.reindex(progress=self._progress if self.stdout.isatty() else None)
+        self._print(f"{read} files read, {len(problems)} with warnings.")
+        for path, problem in problems:
+            self._print(f"  {path}: {problem}")
+        if problems:
+            sys.exit(1)
+
+    def _progress(self, name: str) -> None:
+        self.stderr.write(f"indexing {name}")
+
+    def _print(self, text: str) -> None:
+        self.stdout.write(listing.safe(text) if self.stdout.isatty() else text)
+
+    def _answer(self, as_json: bool, value: Any, text: str) -> None:
+        if as_json:
+            self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+        else:
+            self._print(text)
+
+
+def _store(given: str, *, writing: bool) -> Store:
+    """A store by name, by label, or ``.`` for the project of the current folder."""
+    if given == ".":
+        place = stores.locate(os.getcwd())
+        if writing:
+            return stores.for_writing(place, "project")
+        found = stores.for_reading(place, "project")
+        return found[0] if found else stores.get(place.project.store if place.project else given)
+    labelled = [store for store in stores.all_stores() if stores.display_name(store) == given]
+    if len(labelled) > 1:
+        raise Invalid(f"{len(labelled)} stores are shown as {given!r}; use a name from `coffer memory list`.")
+    if labelled:
+        return labelled[0]
+    return stores.provision(given) if writing else stores.get(given)
+
+
+def _store_row(store: Store) -> dict[str, Any]:
+    return {
+        "name": store.name,
+        "display_name": stores.display_name(store),
+        "root": store.project_root or None,
+        "fact_count": stores.fact_count(store),
+        "store_dir": str(stores.folder(store)),
+    }
+
+
+def _metrics_row(store: Store) -> dict[str, Any]:
+    metrics = vars(stores.metrics(store))
+    return {key: markdown.stamp(value) if key == "last_write_at" and value else value for key, value in metrics.items()}
+
+
+def _fact_row(fact: facts.Fact) -> dict[str, Any]:
+    return {key: value if isinstance(value, dict) else str(value) for key, value in vars(fact).items()}
+
+
+def _in_editor(text: str) -> str:
+    """What a person makes of a text in $VISUAL or $EDITOR."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="coffer-") as folder:
+        path = Path(folder) / "fact.md"
+        path.write_text(text, encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(path)], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Invalid(f"The editor {editor!r} did not finish ({error}); nothing was changed.") from error
+        return path.read_text(encoding="utf-8")

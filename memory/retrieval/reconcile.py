@@ -1,0 +1,322 @@
+"""Bring the index in line with the files: a pure diff of two listings, then one transaction per batch (FR-010).
+
+Each process keeps the listing it last saw of a store, so that a recall costs one walk and one comparison; the store's
+``generation`` tells when another process has indexed something since.
+"""
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from django.db import DatabaseError, transaction
+from django.db.models import F, Max
+
+from coffer import db, paths
+from memory.files import lanes
+from memory.files.lanes import Stat
+from memory.models import Chunk, Document, Store
+from memory.retrieval import keyword
+from memory.retrieval.chunking import Passage
+from memory.retrieval.entries import Entry, read_entry
+
+log = logging.getLogger("memory.index")
+BATCH = 500
+# A file indexed this soon after its last change may have changed again without a new time stamp.
+SETTLED_NS = 2_000_000_000
+LOCK_PATIENCE = 0.3  # seconds; a reader never waits long for a writer
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a reconcile found; ``behind`` are files whose newest state the index could not take now."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+@dataclass
+class Snapshot:
+    """A store's index as this process last saw it; ``racy`` files are hashed again until they have settled."""
+
+    generation: int
+    files: dict[str, Stat]
+    racy: set[str] = field(default_factory=set)
+
+
+_snapshots: dict[tuple[str, int], Snapshot] = {}
+_locks: dict[tuple[str, int], threading.RLock] = {}
+_reported: set[tuple[str, str]] = set()
+
+
+def diff(listing: Mapping[str, Stat], indexed: Mapping[str, Stat], racy: Collection[str] = ()) -> Changes:
+    """Compare two listings by size, mtime, ctime and inode; racy files count as changed. Pure."""
+    if listing == indexed and not racy:
+        return Changes()
+    added = tuple(sorted(listing.keys() - indexed.keys()))
+    removed = tuple(sorted(indexed.keys() - listing.keys()))
+    changed = sorted(
+        path for path, stat in listing.items() if path in indexed and (indexed[path] != stat or path in racy)
+    )
+    return Changes(added, tuple(changed), removed)
+
+
+def refresh(store: Store, folder: Path, paths: Sequence[str] | None = None) -> Changes:
+    """Index what changed on disk: the whole store, or only ``paths`` (relative) when the caller knows them.
+
+    Never raises for a locked database: what could not be written is in ``behind``, and the next call tries again.
+    """
+    with _lock(store):
+        if paths is not None:
+            return _refresh_known(store, folder, paths)
+        return _refresh_all(store, folder)
+
+
+def forget(store: Store) -> None:
+    """Drop a store's rows, full text included."""
+    with _lock(store), transaction.atomic():
+        _delete(list(store.documents.values_list("id", flat=True)))
+        Store.objects.filter(pk=store.pk).update(generation=F("generation") + 1)
+        _snapshots.pop(_key(store), None)
+
+
+def reset() -> None:
+    """Forget every snapshot of this process (the database under them was replaced)."""
+    _snapshots.clear()
+
+
+def _refresh_known(store: Store, folder: Path, paths: Sequence[str]) -> Changes:
+    listing = {path: stat for path in paths if (stat := lanes.stat(folder, path)) is not None}
+    gone = tuple(path for path in paths if path not in listing)
+    snapshot = _snapshots.get(_key(store))
+    entries = _entries(folder, listing, {})
+    generation = _apply(store, list(entries), gone, expected=None)
+    if snapshot is not None and generation == snapshot.generation + 1:
+        transaction.on_commit(lambda: _patch(snapshot, generation, listing, gone))
+    return Changes(added=tuple(listing), removed=gone)
+
+
+def _refresh_all(store: Store, folder: Path) -> Changes:
+    found = lanes.walk(folder)
+    _report_skipped(store, found.skipped)
+    for _ in range(20):  # another process may index the same files meanwhile: look again, it did our work
+        snapshot = _snapshot(store)
+        changes = diff(found.files, snapshot.files, snapshot.racy)
+        if not changes:
+            return changes
+        try:
+            if _catch_up(store, folder, found.files, snapshot, changes):
+                return changes
+        except DatabaseError as error:
+            if not db.locked(error):
+                raise
+            break
+    behind = changes.added + tuple(path for path in changes.changed if snapshot.files.get(path) != found.files[path])
+    log.info("index is behind store=%s files=%d", store.name, len(behind))
+    return Changes(changes.added, changes.changed, changes.removed, behind)
+
+
+def _catch_up(store: Store, folder: Path, listing: Mapping[str, Stat], snapshot: Snapshot, changes: Changes) -> bool:
+    """Write the changes in batches; False when another process was faster and the diff is stale."""
+    known = _known_hashes(store, changes.changed)
+    removed: Sequence[str] = changes.removed
+    pending = {path: listing[path] for path in (*changes.changed, *changes.added)}
+    entries = _entries(folder, pending, known)
+    while True:
+        batch = list(islice(entries, BATCH))
+        if not batch and not removed:
+            return True
+        batch = [entry for entry in batch if not _unsettled(entry, snapshot)]
+        if not batch and not removed:
+            continue
+        try:
+            with db.patience(LOCK_PATIENCE):
+                generation = _apply(store, batch, removed, expected=snapshot.generation)
+        except _StaleSnapshot:
+            return False
+        _patch(snapshot, generation, {entry.path: entry.stat for entry in batch}, removed)
+        removed = ()
+
+
+def _unsettled(entry: Entry, snapshot: Snapshot) -> bool:
+    """Whether a file is as indexed but still too young to be trusted: nothing to write, look again next time."""
+    young = entry.hashed_ns - entry.stat.mtime_ns < SETTLED_NS
+    return entry.unchanged and young and snapshot.files.get(entry.path) == entry.stat
+
+
+class _StaleSnapshot(Exception):
+    """Another process changed the index since the snapshot was read."""
+
+
+def _apply(store: Store, entries: Sequence[Entry], removed: Sequence[str], *, expected: int | None) -> int:
+    """One transaction: rows of changed and removed files out, new ones in. Returns the new generation."""
+    with transaction.atomic():
+        generation = Store.objects.filter(pk=store.pk).values_list("generation", flat=True).get()
+        if expected is not None and generation != expected:
+            raise _StaleSnapshot
+        same = [entry for entry in entries if entry.unchanged]
+        new = [entry for entry in entries if not entry.unchanged]
+        touched = [*(entry.path for entry in new), *removed]
+        claims = _drop_rows(store, touched)
+        _insert(store, new)
+        _restamp(store, same)
+        _settle_refs(store, claims | {entry.claimed for entry in new})
+        newest = max((entry.time for entry in new), default=None)
+        Store.objects.filter(pk=store.pk).update(generation=generation + 1)
+        if newest is not None and newest > store.updated_at:
+            Store.objects.filter(pk=store.pk, updated_at__lt=newest).update(updated_at=newest)
+    return generation + 1
+
+
+def _drop_rows(store: Store, paths: Sequence[str]) -> set[str]:
+    claims: set[str] = set()
+    for some in _slices(paths, 400):
+        rows = list(store.documents.filter(path__in=some).values_list("id", "claimed"))
+        claims.update(claimed for _, claimed in rows)
+        _delete([row for row, _ in rows])
+    return claims
+
+
+def _delete(documents: Sequence[int]) -> None:
+    for some in _slices(documents, 400):
+        chunks = list(Chunk.objects.filter(document_id__in=some).values_list("id", flat=True))
+        with db.raw() as con:
+            keyword.remove(con, chunks)
+        # Without the cascade that would first load every row: nothing else points at these.
+        Chunk.objects.filter(document_id__in=some)._raw_delete("default")
+        Document.objects.filter(id__in=some)._raw_delete("default")
+
+
+def _insert(store: Store, entries: Sequence[Entry]) -> None:
+    """Rows with ids given here: the full-text table needs them, and asking for each would cost a query."""
+    if not entries:
+        return
+    document_id = (Document.objects.aggregate(last=Max("id"))["last"] or 0) + 1
+    chunk_id = (Chunk.objects.aggregate(last=Max("id"))["last"] or 0) + 1
+    documents, chunks, rows = [], [], []
+    for entry in entries:
+        documents.append(entry.as_document(document_id, store))
+        for position, passage in enumerate(entry.passages):
+            chunks.append(_passage_row(chunk_id, document_id, position, passage))
+            rows.append((chunk_id, scope_token(store), *entry.columns(position)))
+            chunk_id += 1
+        document_id += 1
+    Document.objects.bulk_create(documents)
+    Chunk.objects.bulk_create(chunks)
+    with db.raw() as con:
+        keyword.add(con, rows)
+
+
+def _passage_row(pk: int, document_id: int, position: int, passage: Passage) -> Chunk:
+    return Chunk(id=pk, document_id=document_id, position=position, heading=passage.heading, text=passage.text)
+
+
+def _restamp(store: Store, entries: Sequence[Entry]) -> None:
+    """Files whose bytes are the same under a new time stamp: no word needs indexing again."""
+    for entry in entries:
+        store.documents.filter(path=entry.path).update(
+            size=entry.stat.size,
+            mtime_ns=entry.stat.mtime_ns,
+            ctime_ns=entry.stat.ctime_ns,
+            inode=entry.stat.inode,
+            hashed_ns=entry.hashed_ns,
+        )
+
+
+def _settle_refs(store: Store, claims: Collection[str]) -> None:
+    """One file per id: the first by path keeps it, the others get a suffix made of their path."""
+    for some in _slices(sorted(claims), 400):
+        rows = store.documents.filter(claimed__in=some).order_by("claimed", "path")
+        previous = None
+        for row_id, claimed, path, ref in rows.values_list("id", "claimed", "path", "ref"):
+            tail = hashlib.sha256(path.encode()).hexdigest()[:6]
+            wanted = claimed if claimed != previous else f"{claimed}~{tail}"
+            if ref != wanted:
+                Document.objects.filter(pk=row_id).update(ref=wanted)
+            previous = claimed
+
+
+def _entries(folder: Path, listing: Mapping[str, Stat], known: Mapping[str, str]) -> Iterator[Entry]:
+    """Read, parse and cut the files, one at a time; a file that vanished meanwhile is left for the next walk."""
+    for path, stat in listing.items():
+        try:
+            entry = read_entry(folder, path, stat, known.get(path))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            entry = Entry.unreadable(path, stat, os.strerror(error.errno or 0))
+        if entry.problem and not entry.unchanged:
+            log.warning("file needs a look path=%s problem=%s", path, entry.problem)
+        yield entry
+
+
+def _known_hashes(store: Store, paths: Sequence[str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    for some in _slices(paths, 400):
+        known.update(store.documents.filter(path__in=some).values_list("path", "sha256"))
+    return known
+
+
+def _snapshot(store: Store) -> Snapshot:
+    """The kept listing when it is current, else a new one from the index."""
+    generation = Store.objects.filter(pk=store.pk).values_list("generation", flat=True).get()
+    snapshot = _snapshots.get(_key(store))
+    if snapshot is None or snapshot.generation != generation:
+        snapshot = Snapshot(generation, {})
+        columns = ("path", "size", "mtime_ns", "ctime_ns", "inode", "hashed_ns")
+        for path, size, mtime, ctime, inode, hashed in store.documents.values_list(*columns).iterator(2000):
+            snapshot.files[path] = Stat(size, mtime, ctime, inode)
+            if hashed - mtime < SETTLED_NS:
+                snapshot.racy.add(path)
+        _snapshots[_key(store)] = snapshot
+    return snapshot
+
+
+def _patch(snapshot: Snapshot, generation: int, written: Mapping[str, Stat], removed: Iterable[str]) -> None:
+    now = time.time_ns()
+    for path in removed:
+        snapshot.files.pop(path, None)
+        snapshot.racy.discard(path)
+    for path, stat in written.items():
+        snapshot.files[path] = stat
+        if now - stat.mtime_ns < SETTLED_NS:
+            snapshot.racy.add(path)
+        else:
+            snapshot.racy.discard(path)
+    snapshot.generation = generation
+
+
+def scope_token(store: Store) -> str:
+    """The word that stands for a store in the full-text table."""
+    return f"s{store.pk}"
+
+
+def _report_skipped(store: Store, skipped: Iterable[tuple[str, str]]) -> None:
+    for path, reason in skipped:
+        if (store.name, path) not in _reported:
+            _reported.add((store.name, path))
+            log.warning("not served store=%s path=%s reason=%s", store.name, path, reason)
+
+
+def _slices(items: Sequence, size: int) -> Iterator[Sequence]:  # type: ignore[type-arg]
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _key(store: Store) -> tuple[str, int]:
+    """A store of one database: a home moved or rebuilt under a running process has other rows."""
+    return str(paths.database()), store.pk
+
+
+def _lock(store: Store) -> threading.RLock:
+    return _locks.setdefault(_key(store), threading.RLock())

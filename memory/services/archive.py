@@ -1,0 +1,209 @@
+"""Nothing is replaced or deleted without a copy in ``superseded/`` and a line in its ``index.jsonl`` (promise 1).
+
+Every function here expects the caller to hold the store's write lock and takes the store's folder. A replacement is
+announced (a ``pending`` line, fsynced), the old file is set aside and checked, the new one linked into place, and the
+line closed; ``recover`` puts back what a killed process left half-way.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from coffer import fs
+from coffer.errors import Conflict, Invalid
+from memory.files import lanes, markdown
+
+log = logging.getLogger("memory.archive")
+FOLDER, INDEX = "superseded", "index.jsonl"
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """One archived version: its file in ``superseded/``, where it stood, why and when it left."""
+
+    file: str
+    lane: str
+    path: str
+    why: str
+    when: str
+    state: str
+
+
+def replace(folder: Path, relative: str, *, expected_sha256: str, data: bytes, why: str) -> None:
+    """Put a new version in place of the one that was read; raises Conflict when it is no longer that one."""
+    aside = _set_aside(folder, relative, why)
+    place = folder / relative
+    if sha256(aside.read_bytes()) != expected_sha256:
+        _put_back(folder, aside, place)
+        raise Conflict(f"{relative} changed on disk since it was read; read it again and repeat the change.")
+    try:
+        fs.create(place, data)
+    except FileExistsError:
+        _close(folder, aside.name, "done")
+        raise Conflict(f"{relative} was written by another program at the same moment; read it again.") from None
+    except BaseException:
+        _put_back(folder, aside, place)
+        raise
+    _close(folder, aside.name, "done")
+
+
+def remove(folder: Path, relative: str, why: str) -> Path:
+    """Take a file out of its lane into the archive; returns its place there."""
+    aside = _set_aside(folder, relative, why)
+    _close(folder, aside.name, "done")
+    return aside
+
+
+def keep_copy(folder: Path, relative: str, data: bytes, why: str) -> Path:
+    """Archive bytes that are about to be replaced in place (scenes, rules, journal days)."""
+    target = _free_name(folder, relative)
+    _append(folder, _line(target.name, relative, why, "done"))
+    fs.create(target, data)
+    return target
+
+
+def erase(folder: Path, relative: str, identity: str) -> int:
+    """Remove a file and all its archived versions for good, their index lines too; returns how many files went."""
+    lines = list(_lines(folder))
+    ours = {line.file for line in _collapsed(lines) if line.path == relative}
+    ours |= {file for file in _archived_files(folder) if _claims(folder / FOLDER / file, identity)}
+    gone = 0
+    for path in [folder / relative, *(folder / FOLDER / file for file in sorted(ours))]:
+        with suppress(FileNotFoundError):
+            path.unlink()
+            gone += 1
+    if ours:
+        kept = [json.dumps(line, ensure_ascii=False) for line in lines if line["file"] not in ours]
+        fs.write(folder / FOLDER / INDEX, "".join(f"{line}\n" for line in kept).encode())
+    return gone
+
+
+def recover(folder: Path) -> int:
+    """Put back files whose replacement was cut off, if their place is empty; returns how many lines were open."""
+    opened = open_lines(folder)
+    for line in opened:
+        aside, place = folder / FOLDER / line.file, folder / line.path
+        if not aside.exists():
+            _close(folder, line.file, "undone")
+        elif not os.path.lexists(place):
+            _put_back(folder, aside, place)
+            log.warning("a cut-off replacement was undone file=%s", line.file)
+        elif place.samefile(aside):
+            aside.unlink()
+            _close(folder, line.file, "undone")
+        else:
+            _close(folder, line.file, "done")
+    return len(opened)
+
+
+def open_lines(folder: Path) -> list[Superseded]:
+    """Replacements that were announced and not closed."""
+    return [line for line in _collapsed(_lines(folder)) if line.state == "pending"]
+
+
+def listing(folder: Path) -> list[Superseded]:
+    """Every archived version whose file is there, newest first."""
+    there = set(_archived_files(folder))
+    found = [line for line in _collapsed(_lines(folder)) if line.file in there]
+    return sorted(found, key=lambda line: line.when, reverse=True)
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def inside(folder: Path, relative: str) -> Path:
+    """The path of a lane file, after checking that no link lies on the way to it (BC-067). Raises Invalid."""
+    if not lanes.is_plain(folder, relative):
+        raise Invalid(f"{relative} leads through a link; links inside a store are neither read nor written.")
+    return folder / relative
+
+
+def _set_aside(folder: Path, relative: str, why: str) -> Path:
+    place = inside(folder, relative)
+    aside = _free_name(folder, relative)
+    _append(folder, _line(aside.name, relative, why, "pending"))
+    fs.move(place, aside)
+    return aside
+
+
+def _put_back(folder: Path, aside: Path, place: Path) -> None:
+    try:
+        fs.move(aside, place)
+    except FileExistsError:
+        _close(folder, aside.name, "done")  # somebody else filled the place: the old version stays archived
+    else:
+        _close(folder, aside.name, "undone")
+
+
+def _free_name(folder: Path, relative: str) -> Path:
+    archive = fs.ensure_dir(inside(folder, FOLDER))
+    stem = f"{Path(relative).stem[:100]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%fZ')}"
+    names = (f"{stem}{suffix}.md" for suffix in ("", *(f"-{count}" for count in range(2, 1000))))
+    return next(archive / name for name in names if not os.path.lexists(archive / name))
+
+
+def _line(file: str, relative: str, why: str, state: str) -> dict[str, str]:
+    lane = relative.partition("/")[0]
+    when = markdown.stamp(datetime.now(UTC))
+    return {"file": file, "lane": lane, "path": relative, "why": why, "when": when, "state": state}
+
+
+def _close(folder: Path, file: str, state: str) -> None:
+    _append(folder, {"file": file, "state": state})
+
+
+def _append(folder: Path, line: dict[str, str]) -> None:
+    path = inside(folder, f"{FOLDER}/{INDEX}")
+    with fs.storage_errors(path):
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            _write_all(handle, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def _lines(folder: Path) -> Iterator[dict[str, str]]:
+    """Lines that can be read; one cut off by a crash is passed over, its file is found by name."""
+    try:
+        text = (folder / FOLDER / INDEX).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return
+    for line in text.splitlines():
+        with suppress(ValueError):
+            value = json.loads(line)
+            if isinstance(value, dict) and isinstance(value.get("file"), str):
+                yield value
+
+
+def _collapsed(lines: Iterable[dict[str, str]]) -> list[Superseded]:
+    """One row per file: what its first line tells, in the state of its last."""
+    rows: dict[str, dict[str, str]] = {}
+    for line in lines:
+        rows[line["file"]] = {**rows.get(line["file"], {}), **line}
+    fields = ("lane", "path", "why", "when", "state")
+    return [Superseded(file, *(row.get(key, "") for key in fields)) for file, row in rows.items()]
+
+
+def _archived_files(folder: Path) -> list[str]:
+    try:
+        entries = sorted(os.scandir(folder / FOLDER), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+    return [entry.name for entry in entries if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False)]
+
+
+def _claims(path: Path, identity: str) -> bool:
+    return markdown.parse(fs.read(path)).meta.get("id") == identity

@@ -1,0 +1,166 @@
+"""Scenes: the working state of one branch, left by one agent and picked up by another (FR-023..026)."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import DatabaseError
+from django.utils import timezone
+
+from coffer import audit, db, fs, later, paths
+from coffer.errors import Rejected, ScopeUnresolved
+from memory.files import git, markdown
+from memory.files.git import Branch
+from memory.models import Store
+from memory.services import archive
+from memory.services import stores as store_service
+from memory.services.stores import Place
+
+MAX_CHARS = 32_768
+
+
+@dataclass(frozen=True)
+class Saved:
+    branch: str
+    scope: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The scene of the current branch, or ``found`` false; the note tells its age and what changed since."""
+
+    found: bool
+    branch: str | None = None
+    body: str | None = None
+    updated_at: str | None = None
+    note: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Only what there is: a scene that was not found has no body."""
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+def save(place: Place, body: str, *, actor: str = "agent") -> Saved:
+    """Write the scene of the current branch over the one before. Raises ScopeUnresolved, Rejected."""
+    if place.repository is None:
+        raise ScopeUnresolved(f"{place.reason} A handoff belongs to a branch of a project; there is no global one.")
+    branch = git.branch(place.repository)
+    body = _checked(body)
+    store = store_service.for_writing(place, "project")
+    now = timezone.now()
+    meta = {"branch": branch.name, "commit": branch.commit or "", "updated_at": markdown.stamp(now)}
+    relative = f"handoff/{branch.slug}.md"
+    with store_service.write_lock(store) as folder:
+        path = archive.inside(folder, relative)
+        fs.ensure_dir(path.parent)
+        _archive_lost_lines(folder, relative, body)
+        fs.write(path, markdown.dump(meta, body))
+    _record(store, branch.slug, actor, len(body))
+    return Saved(branch.name, "project", path)
+
+
+def resume(place: Place) -> Resumed:
+    """The scene of the current branch; ``found`` is false on a fresh branch and outside a project, never an error."""
+    if place.repository is None or place.project is None:
+        return Resumed(found=False)
+    branch = git.branch(place.repository)
+    folder = paths.store(place.project.store)
+    page = _page_of(folder, branch)
+    if page is None:
+        return Resumed(found=False)
+    written = page.meta.get("updated_at")
+    written = written if isinstance(written, str) and written else None
+    commit = page.meta.get("commit")
+    note = " ".join([_age(written), *_since(place, commit if isinstance(commit, str) else "")])
+    return Resumed(True, branch.name, page.body, written, note)
+
+
+def _checked(body: str) -> str:
+    body = markdown.clean(body).strip("\n").rstrip()
+    if not body.strip():
+        raise Rejected("The handoff is empty; nothing was saved.", reason="empty", characters=0)
+    if len(body) > MAX_CHARS:
+        message = f"The handoff has {len(body)} characters, {MAX_CHARS} are allowed; keep what the next session needs."
+        raise Rejected(message, reason="too_long", characters=len(body))
+    return body
+
+
+def _archive_lost_lines(folder: Path, relative: str, body: str) -> None:
+    """Keep the scene before when a line of it would go."""
+    try:
+        data = fs.read(folder / relative)
+    except FileNotFoundError:
+        return
+    new = {line.strip() for line in body.splitlines()}
+    if any(line.strip() and line.strip() not in new for line in markdown.parse(data).body.splitlines()):
+        archive.keep_copy(folder, relative, data, "replaced")
+
+
+def _page_of(folder: Path, branch: Branch) -> markdown.Page | None:
+    """The branch's own file, else one that names exactly this branch (kept by hand or by an older naming)."""
+    own = folder / "handoff" / f"{branch.slug}.md"
+    page = _read(folder, own)
+    if page is not None or branch.detached:
+        return page
+    try:
+        others = sorted((folder / "handoff").glob("*.md"))
+    except OSError:
+        return None
+    for path in others:
+        page = _read(folder, path)
+        if page is not None and page.meta.get("branch") == branch.name:
+            return page
+    return None
+
+
+def _read(folder: Path, path: Path) -> markdown.Page | None:
+    if (folder / "handoff").is_symlink():
+        return None
+    try:
+        return markdown.parse(fs.read(path))
+    except OSError:
+        return None
+
+
+def _age(written: str | None) -> str:
+    """How old the scene is, in words; a time that cannot be or has not come yet is said to be so (BC-098)."""
+    time = markdown.timestamp(written)
+    if time is None or time.year < 2000:
+        return "Saved at an unknown time; it may be out of date."
+    age = datetime.now(UTC) - time
+    if age < timedelta(seconds=-60):
+        return "Saved at a time that is still to come (a clock was wrong); its age is unknown."
+    return f"Saved {_words(age)} ago; it may be out of date."
+
+
+def _words(age: timedelta) -> str:
+    seconds = max(0, int(age.total_seconds()))
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {unit}{'s' if count != 1 else ''}"
+    return "less than a minute"
+
+
+def _since(place: Place, commit: str) -> list[str]:
+    assert place.repository is not None  # noqa: S101 - resume has looked
+    made, dirty = git.changes_since(place.repository, commit or None)
+    told = []
+    if commit:
+        told.append("The commit it was saved at is gone." if made is None else f"Commits since: {made}.")
+    if dirty is not None:
+        told.append(f"Files changed and not committed now: {dirty}.")
+    return told
+
+
+def _record(store: Store, slug: str, actor: str, characters: int) -> None:
+    def write() -> None:
+        audit.record("handoff_set", store=store.name, ref=slug, actor=actor, characters=characters)
+
+    try:
+        with db.patience(1.0):
+            write()
+    except DatabaseError:
+        later.write(write)

@@ -1,0 +1,83 @@
+"""Every acceptance scenario of specification 007-memory, by its name, and where it stands.
+
+``covered``: a test is marked with it. ``open``: not built yet, the reason says what it waits for. ``changed``: covered,
+but the program does otherwise than the specification says, for the reason given.
+"""
+
+from typing import Literal, NamedTuple
+
+SPEC = "007-memory"
+
+
+class Scenario(NamedTuple):
+    name: str
+    status: Literal["covered", "open", "changed"]
+    reason: str = ""
+
+
+_LANES = "the lane viewer and the lanes' read surfaces come with the pages"
+_HOOKS = "session hooks come with the agents' connections"
+_ENGINE = "needs the engine: connections, organizer and reorganization"
+_SESSIONS = "needs the readers of past sessions and the distiller"
+_MERGE = "store consolidation comes with project identity over time"
+
+SCENARIOS = (
+    Scenario("project memory follows the repository across checkout paths", "covered"),
+    Scenario("agent remembers a project fact", "covered"),
+    Scenario("agent recalls a project fact", "covered"),
+    Scenario(
+        "recall spans project and global scope",
+        "changed",
+        "FR-009 joins stores by reciprocal rank fusion; one ranking over one index with a project weight finds more",
+    ),
+    Scenario("remembered items are stored in the knowledge lane", "covered"),
+    Scenario("remember at global scope", "covered"),
+    Scenario(
+        "project scope resolves from the agent's working directory",
+        "changed",
+        "the store's folder is made by its first write, never by a session start or a read",
+    ),
+    Scenario("out-of-band fact-file edits are visible on recall", "covered"),
+    Scenario("user adds a fact", "changed", "added over REST or the command line; the viewer is read-only"),
+    Scenario("user corrects a fact out-of-band", "covered"),
+    Scenario(
+        "user deletes a fact", "changed", "the file goes to superseded/ and can be restored, unless asked otherwise"
+    ),
+    Scenario("read-only viewer offers open/reveal affordances", "open", _LANES),
+    Scenario("clear a memory scope", "changed", "the files go to superseded/ and can be restored"),
+    Scenario("user renames a memory store", "covered"),
+    Scenario("built-in memory tools appear in client tool list", "covered"),
+    Scenario("vector recall falls back when embedding is unconfigured", "covered"),
+    Scenario(
+        "agent saves and resumes a working-state handoff",
+        "changed",
+        "a scene before that loses a line is archived in superseded/ rather than overwritten without a trace",
+    ),
+    Scenario("resume reports no handoff for a fresh branch", "covered"),
+    Scenario("distill-transcript-to-memory", "open", _SESSIONS),
+    Scenario("browse an agent's transcript history with title, search, and sort", "open", _SESSIONS),
+    Scenario("the organizer drains the inbox into a topic document", "open", _ENGINE),
+    Scenario("organizing merges a note into an existing topic without clobbering it", "open", _ENGINE),
+    Scenario("organize is a no-op when no internal model is configured", "open", _ENGINE),
+    Scenario("a topic document recalls at passage granularity", "covered"),
+    Scenario("the reorg pass consolidates duplicate topic documents", "open", _ENGINE),
+    Scenario("reorg never destroys content — a superseded topic stays recoverable", "open", _ENGINE),
+    Scenario("reorg is a no-op when no internal model is configured", "open", _ENGINE),
+    Scenario("固化 promotes a recurring journal pattern into a knowledge topic", "open", _ENGINE),
+    Scenario("固化 promotes a recurring imperative pattern into the rules lane", "open", _ENGINE),
+    Scenario("memory is auto-organized after the store goes idle", "open", _ENGINE),
+    Scenario("the organizer routes a rule-shaped note into the rules lane", "open", _ENGINE),
+    Scenario("the rules read surface returns the stored rules", "open", _LANES),
+    Scenario("journal lane entries are readable for a store", "open", _LANES),
+    Scenario("handoff scenes are listed per branch for a store", "open", _LANES),
+    Scenario("the consolidation changelog is readable for a store", "open", _LANES),
+    Scenario("rules bundle is injected at session start as context only", "open", _HOOKS),
+    Scenario("the bundle carries the two seeded built-in rules", "open", _HOOKS),
+    Scenario("session-end distils the closed session into the journal", "open", _HOOKS),
+    Scenario("a failed or hook-less injection never blocks the agent", "open", _HOOKS),
+    Scenario("disable_native_memory turns native memory off and restores it", "open", _HOOKS),
+    Scenario("merge scan proposes same-project stores", "open", _MERGE),
+    Scenario("merge scan degrades cleanly without an internal engine", "open", _MERGE),
+    Scenario("merging two stores consolidates additively and retires the source", "open", _MERGE),
+    Scenario("a merged identity resolves to the surviving store", "open", _MERGE),
+)

@@ -1,0 +1,33 @@
+"""Factories build files first, as a person or another program would leave them; rows come from indexing them."""
+
+from pathlib import Path
+from typing import Any
+
+import factory
+
+from coffer import paths
+from memory.models import Store
+from memory.services import stores
+
+
+class StoreFactory(factory.Factory):
+    """A store on disk; ``files`` maps relative paths to text or bytes."""
+
+    class Meta:
+        model = Store
+
+    name = "global"
+    files: dict[str, str | bytes] = {}
+
+    @classmethod
+    def _create(cls, model_class: type[Store], *_: Any, **values: Any) -> Store:
+        store = stores.provision(values["name"])
+        write_files(paths.store(store.name), values["files"])
+        return store
+
+
+def write_files(folder: Path, files: dict[str, str | bytes]) -> None:
+    for relative, content in files.items():
+        path = folder / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
