@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from django.core.management.base import BaseCommand
 
 GROUPS = (
-    ("Everyday", ("up", "down", "status", "open", "doctor", "connect", "disconnect")),
+    ("Everyday", ("up", "down", "status", "open", "doctor", "connect", "disconnect", "demo")),
     ("Memory", ("memory", "project", "organize", "merge", "backup", "restore")),
     ("Agents and sessions", ("agent", "transcript", "distill", "engine")),
-    ("Trying it out", ("demo", "eval", "bench")),
+    ("Developing Coffer", ("docs", "eval", "bench")),
 )
-_WITHOUT_DJANGO = ("up", "down")  # they only handle processes; setting Django up takes longer than their work
+_WITHOUT_DJANGO = ("up", "down", "status")  # they handle processes; setting Django up takes longer than their work
 _DJANGO_OPTIONS = (
     "version",
     "verbosity",
@@ -53,10 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def commands() -> dict[str, Path]:
-    """Our commands and the files they are in."""
-    files = (file for package in PACKAGES for file in (root() / package / "management" / "commands").glob("[a-z]*.py"))
-    return {file.stem: file for file in sorted(files)}
+def commands() -> list[tuple[str, str]]:
+    """Our commands, group by group, each with its line of help."""
+    return [row for _, rows in _grouped() for row in rows]
 
 
 def _run(words: list[str]) -> int:
@@ -84,7 +83,7 @@ def _run(words: list[str]) -> int:
 def _dispatch(name: str, words: list[str]) -> int:
     from django.core.management import get_commands  # noqa: PLC0415 - help and version need no Django
 
-    ours = commands()
+    ours = _files()
     if name not in _WITHOUT_DJANGO:
         _set_up_django()
     if name in ours:
@@ -146,14 +145,24 @@ def _unknown(name: str, ours: dict[str, Path]) -> int:
 
 
 def _help() -> str:
-    found = commands()
-    grouped = {name for _, names in GROUPS for name in names}
-    groups = [*GROUPS, ("Other", tuple(name for name in found if name not in grouped))]
     lines = ["usage: coffer COMMAND …", "", "One memory for all the coding agents on this machine.", ""]
-    for title, names in groups:
-        rows = [f"  {name:<12} {_one_line(found[name])}".rstrip() for name in names if name in found]
-        lines += [title, *rows, ""] if rows else []
+    for title, rows in _grouped():
+        lines += [title, *(f"  {name:<12} {text}".rstrip() for name, text in rows), ""]
     return "\n".join([*lines, "`coffer COMMAND --help` tells more; `coffer --version` the version.", ""])
+
+
+def _grouped() -> list[tuple[str, list[tuple[str, str]]]]:
+    found = _files()
+    named = {name for _, names in GROUPS for name in names}
+    groups = [*GROUPS, ("Other", tuple(name for name in found if name not in named))]
+    listed = [(title, [(name, _one_line(found[name])) for name in names if name in found]) for title, names in groups]
+    return [(title, rows) for title, rows in listed if rows]
+
+
+def _files() -> dict[str, Path]:
+    """Our commands and the files they are in."""
+    files = (file for package in PACKAGES for file in (root() / package / "management" / "commands").glob("[a-z]*.py"))
+    return {file.stem: file for file in sorted(files)}
 
 
 def _one_line(file: Path) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from coffer import fs, paths
 
 PACKAGES = ("coffer", "memory", "transcripts", "agents", "gateway")
+_LOADED = {".py", ".html", ".css", ".js", ".txt", ".svg"}  # what a running daemon may have in memory
 # Name, module, and Python's flags: all are cut off from the environment (-I); the shim needs no site-packages (-S).
 _SCRIPTS = (
     ("coffer", "coffer.cli", "-I"),
@@ -48,9 +49,10 @@ def root() -> Path:
 def build() -> str:
     """A name for exactly this code under this interpreter; it differs after a pull, an upgrade or a move."""
     digest = hashlib.sha256(f"{sys.executable}\n{root()}".encode())
-    for file in sorted(file for package in PACKAGES for file in (root() / package).rglob("*.py")):
-        stat = file.stat()
-        digest.update(f"{file}\n{stat.st_mtime_ns}\n{stat.st_size}\n".encode())
+    for folder in (*PACKAGES, "templates"):
+        for file in sorted((root() / folder).rglob("*.*")):
+            if file.suffix in _LOADED:
+                digest.update(f"\n{file}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:12]
 
 

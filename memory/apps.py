@@ -10,6 +10,7 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory.services import stores  # noqa: PLC0415 - its models can be imported only now
+        from memory.services import health, stores  # noqa: PLC0415 - their models can be imported only now
 
+        registry.add_health_check("memory", health.findings)
         registry.add_rebuilder("memory", stores.rebuild)

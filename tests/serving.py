@@ -24,7 +24,9 @@ def serving(app: Any) -> Iterator[str]:
     """Serve an ASGI application on a free loopback port; yields ``127.0.0.1:<port>``."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = _Server(uvicorn.Config(app, lifespan="on", ws="none", proxy_headers=False, access_log=False, log_config=None))
+        server = _Server(
+            uvicorn.Config(app, lifespan="on", ws="none", proxy_headers=False, access_log=False, log_config=None)
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         assert server.ready.wait(timeout=20)

@@ -27,6 +27,9 @@ _CACHE_SIZE = 512
 # Files that a user's git config includes are not watched, so even an unchanged answer is asked for anew after a while.
 _CACHE_SECONDS = 600.0
 
+# What makes a folder a repository: a .git file or a filled .git folder in it, or HEAD when it is a bare one itself.
+_LANDMARKS = (".git", ".git/objects", "HEAD")
+
 _PLAIN_SLUG = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,59}")
 _TRAILING_HASH = re.compile(r"(?:^|[^a-z0-9])[0-9a-f]{10}$")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")  # device names on Windows, with any suffix
@@ -141,7 +144,7 @@ def _resolved(cwd: str | Path) -> str | None:
 def _look(folder: str, home: str, excluded: str) -> _Remembered:
     """Ask git, taking each file's signature before git reads it, so that a change meanwhile is noticed next time."""
     levels = _levels(folder)
-    entries = [os.path.join(level, name) for level in levels for name in (".git", "HEAD")]
+    entries = [os.path.join(level, name) for level in levels for name in _LANDMARKS]
     before = dict(zip(entries, _signature(tuple(entries)), strict=True))
     since = time.monotonic()
     holder = next((level for level in levels if before[os.path.join(level, ".git")] is not None), None)
@@ -151,7 +154,8 @@ def _look(folder: str, home: str, excluded: str) -> _Remembered:
     place = _discover(folder, holder)
     if place is None:
         return nothing
-    watched = [entry for entry in entries if _within(os.path.dirname(entry), str(place.work_tree))]
+    inside = sum(_within(level, str(place.work_tree)) for level in levels)
+    watched = entries[: inside * len(_LANDMARKS)]
     settings = _settings_files(place)
     signature = (*(before[entry] for entry in watched), *_signature(settings))
     root = _root(place)

@@ -7,6 +7,7 @@ a flag or a path.
 
 import codecs
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -72,7 +73,11 @@ def _needles(query: str) -> _Needles:
     whole = _folded(" ".join(query.split()))[:MAX_PIECE_CHARS]
     pieces = list(dict.fromkeys(piece[:MAX_PIECE_CHARS] for piece in whole.split()))
     # `a` or `the` stands in every file, as a part of other words if nothing else.
-    telling = [piece for piece in pieces if piece not in ENGLISH_STOP_WORDS and (len(piece) > 1 or not piece.isalnum())]
+    telling = [
+        piece
+        for piece in pieces
+        if piece not in ENGLISH_STOP_WORDS and (len(piece) > 1 or not re.match("[a-z0-9]", piece))
+    ]
     return _Needles(whole, tuple((telling or pieces)[:MAX_PIECES]))
 
 

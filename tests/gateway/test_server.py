@@ -173,7 +173,7 @@ def test_a_slow_call_does_not_delay_quick_ones(
     def slow(caller: Caller) -> Answer:
         return Answer({"released": release.wait(timeout=20)}, 0)
 
-    monkeypatch.setitem(TOOLS, "coffer__slow", Tool("coffer__slow", "", "", {}, slow, True, True))
+    monkeypatch.setitem(TOOLS, "coffer__slow", Tool("coffer__slow", "", "", {}, slow, read_only=True, idempotent=True))
 
     async def talk(client: Client) -> None:
         waiting = asyncio.create_task(told(client, "slow"))
@@ -278,28 +278,27 @@ def test_what_is_no_request_is_refused_and_the_next_one_answered(address: str, b
 
 
 def test_neither_token_nor_content_reach_the_log(
-    address: str, repo: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    repo: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def boom(caller: Caller, query: str) -> Answer:
         raise RuntimeError(f"with {query}")
 
-    monkeypatch.setitem(
-        TOOLS, "coffer__boom", Tool("coffer__boom", "", "", {"query": {"type": "string"}}, boom, True, True)
-    )
+    probe = Tool("coffer__boom", "", "", {"query": {"type": "string"}}, boom, read_only=True, idempotent=True)
+    monkeypatch.setitem(TOOLS, "coffer__boom", probe)
+    for name in ("coffer", "gateway", "memory", "django", "uvicorn"):
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
     token = auth.token()
 
     async def talk(client: Client) -> None:
         await told(client, "remember", text="my-secret-words")
         await client.call_tool("coffer__boom", {"query": "my-secret-words"})
 
-    with caplog.at_level(logging.DEBUG):
-        for name in ("coffer", "gateway", "memory", "django", "uvicorn"):
-            monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
+    # Served in here: pytest gives loggers that were there before a handler, and uvicorn then logs every request.
+    with caplog.at_level(logging.DEBUG), serving(asgi.build()) as address:
         run(address, repo, talk)
-        assert httpx2.post(f"http://{address}/mcp?token={token}", timeout=10).status_code == 401
-        assert (
-            httpx2.post(f"http://{address}/mcp", headers={"X-Coffer-Token": token[:-2]}, timeout=10).status_code == 401
-        )
+        url = f"http://{address}/mcp"
+        assert httpx2.post(f"{url}?token={token}", timeout=10).status_code == 401
+        assert httpx2.post(url, headers={"X-Coffer-Token": token[:-2]}, timeout=10).status_code == 401
         assert later.flush()
     ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("http"))
     assert "RuntimeError at test_server.py" in ours

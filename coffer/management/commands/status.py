@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+import django
 from django.core.management.base import BaseCommand, CommandParser
 
 from coffer import env, lifecycle, paths, registry
@@ -75,6 +76,7 @@ def _findings() -> list[Finding]:
     if not paths.database().exists():
         return []
     try:
+        django.setup()
         return registry.health()
     except Exception as error:
         return [Finding("error", "health checks", f"they could not run ({type(error).__name__}).")]

@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no reason to fail.
+settings.register_profile("coffer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("coffer")
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 

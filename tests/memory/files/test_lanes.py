@@ -73,7 +73,8 @@ def test_bc_103_a_page_named_like_a_temporary_file_is_reported_not_dropped_in_si
 
 
 @pytest.mark.parametrize(
-    "name", ["a.sync-conflict-20260901-101500-ABCDEFG.md", "a (1).md", "a 2.md", "tea.md", "INDEX notes.md", "Index-2.md"]
+    "name",
+    ["a.sync-conflict-20260901-101500-ABCDEFG.md", "a (1).md", "a 2.md", "tea.md", "INDEX notes.md", "Index-2.md"],
 )
 def test_bc_121_copies_and_conflict_copies_are_served(store: Path, name: str) -> None:
     put(store, f"knowledge/inbox/{name}")

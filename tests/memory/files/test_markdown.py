@@ -69,7 +69,13 @@ def test_bc_015_every_broken_block_leaves_its_body_and_one_problem(case: Case, n
 
 @pytest.mark.parametrize(
     ("name", "title"),
-    [("italic", "*Italic*"), ("at", "@scope/pkg"), ("percent", "%d items"), ("customtag", "!secret x"), ("wiki", "wiki")],
+    [
+        ("italic", "*Italic*"),
+        ("at", "@scope/pkg"),
+        ("percent", "%d items"),
+        ("customtag", "!secret x"),
+        ("wiki", "wiki"),
+    ],
 )
 def test_bc_015_titles_are_read_as_well_as_they_can_be(case: Case, name: str, title: str) -> None:
     assert markdown.title_of(parse((case("BC-015") / f"{name}.md").read_bytes()), name) == title
@@ -133,11 +139,14 @@ def test_nul_characters_are_left_out_and_reported() -> None:
     assert page.problems == ("line 2: NUL characters are left out",)
 
 
+GREEK = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+
+
 def test_bc_018_no_word_of_a_dropped_text_is_lost(case: Case) -> None:
     for text in json.loads((case("BC-018") / "texts.json").read_text(encoding="utf-8")):
         page = parse(text.encode())
         kept = page.body + json.dumps(page.meta)
-        assert all(word in kept for word in ("alpha beta gamma delta epsilon zeta eta theta".split()) if word in text)
+        assert all(word in kept for word in GREEK if word in text)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +220,15 @@ def test_anything_near_a_block_can_be_read_and_rewritten(text: str) -> None:
 
 
 def test_a_new_file_has_one_block_a_blank_line_and_the_body() -> None:
-    meta = {"id": "X", "title": "Re: deploy", "metadata": {"actor": "agent", "origin_session_id": "s-1"}, "tags": ["a", "b c"]}
+    meta = {
+        "id": "X",
+        "title": "Re: deploy",
+        "metadata": {"actor": "agent", "origin_session_id": "s-1"},
+        "tags": ["a", "b c"],
+    }
     assert markdown.dump(meta, "body") == (
-        b'---\nid: X\ntitle: "Re: deploy"\nmetadata:\n  actor: agent\n  origin_session_id: s-1\ntags: [a, "b c"]\n---\n\nbody\n'
+        b'---\nid: X\ntitle: "Re: deploy"\nmetadata:\n  actor: agent\n  origin_session_id: s-1\n'
+        b'tags: [a, "b c"]\n---\n\nbody\n'
     )
 
 
@@ -237,10 +252,10 @@ def test_bc_022_an_independent_parser_reads_the_products_title(case: Case) -> No
 @pytest.mark.parametrize(
     "value",
     [
-        "1e3", "on", "NO", "y", "null", "~", "", " ", "a ", " a", "a: b", "a #b", "a:", "#a", "- a", "0x1F", "0o17", "1_000",
-        "12:30:45", "2026-11-30", ".inf", ".nan", "NaN", "Infinity", "=", "<<", "a\nb", "a\r\nb", "\t", "\u2028", "\u0085",
-        "\x7f", "\x1b[31m", "\ufeff", "🎉", "C:\\new\\table", '"', "'", "%", "@", "`", "|", ">", "!", "&", "*", "?", "[", "{",
-        "---", "...", "\ufffe", "é", "a" * 5000, "word " * 500, "\xa0",
+        "1e3", "on", "NO", "y", "null", "~", "", " ", "a ", " a", "a: b", "a #b", "a:", "#a", "- a", "0x1F", "0o17",
+        "1_000", "12:30:45", "2026-11-30", ".inf", ".nan", "NaN", "Infinity", "=", "<<", "a\nb", "a\r\nb", "\t",
+        "\u2028", "\u0085", "\x7f", "\x1b[31m", "\ufeff", "🎉", "C:\\new\\table", '"', "'", "%", "@", "`", "|", ">",
+        "!", "&", "*", "?", "[", "{", "---", "...", "\ufffe", "é", "a" * 5000, "word " * 500, "\xa0",
     ],
 )  # fmt: skip
 def test_every_scalar_reads_back_as_the_same_string(value: str) -> None:
@@ -294,7 +309,7 @@ def test_only_the_lines_of_a_changed_key_change() -> None:
     data = b"---\n# mine\ntitle:   old   # why\n\n# tags\ntags:\n  - a\nodd: 'x'\n---\nbody\n"
     changed = replace(data, {"title": "new: one", "updated_at": "now"})
     assert changed == (
-        b'---\n# mine\ntitle: "new: one"\n\n# tags\ntags:\n  - a\nodd: \'x\'\nupdated_at: now\n---\nbody\n'
+        b"---\n# mine\ntitle: \"new: one\"\n\n# tags\ntags:\n  - a\nodd: 'x'\nupdated_at: now\n---\nbody\n"
     )
 
 
@@ -303,7 +318,12 @@ def test_an_update_of_none_takes_the_key_out() -> None:
 
 
 def test_without_a_change_every_byte_stays() -> None:
-    for data in (b"---\r\na: 1 # x\r\n---  \r\n\r\n\r\nx\r\n\r\n", b"\xef\xbb\xbf---\na: ~\n---\n", b"plain\n", b"---\na: b: c\n---\nx"):
+    for data in (
+        b"---\r\na: 1 # x\r\n---  \r\n\r\n\r\nx\r\n\r\n",
+        b"\xef\xbb\xbf---\na: ~\n---\n",
+        b"plain\n",
+        b"---\na: b: c\n---\nx",
+    ):
         if not data.startswith(b"---\r\n"):
             assert replace(data, {}) == data
     kept = replace(b"---\r\na: 1 # x\r\n---  \r\n\r\n\r\nx\r\n\r\n", {})
@@ -311,7 +331,13 @@ def test_without_a_change_every_byte_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "block", ["{title: old, keep: yes}", "  title: old\n  keep: yes", "title: older\nkeep: yes\ntitle: old", "? title\n: old\nkeep: yes"]
+    "block",
+    [
+        "{title: old, keep: yes}",
+        "  title: old\n  keep: yes",
+        "title: older\nkeep: yes\ntitle: old",
+        "? title\n: old\nkeep: yes",
+    ],
 )
 def test_a_block_of_another_form_is_written_anew_with_all_its_keys(block: str) -> None:
     changed = replace(f"---\n{block}\n---\nx\n".encode(), {"title": "new"}, "y")
@@ -358,11 +384,16 @@ def test_a_utf_16_file_is_rewritten_as_utf_8() -> None:
 
 
 def test_bytes_that_are_no_utf_8_stay_in_the_lines_nobody_changed() -> None:
-    assert replace(b"---\nold: caf\xe9\ntitle: a\n---\nx\n", {"title": "b"}, "y") == b"---\nold: caf\xe9\ntitle: b\n---\ny\n"
+    assert (
+        replace(b"---\nold: caf\xe9\ntitle: a\n---\nx\n", {"title": "b"}, "y")
+        == b"---\nold: caf\xe9\ntitle: b\n---\ny\n"
+    )
 
 
 @given(META, st.text(max_size=80), META, st.text(max_size=80))
-def test_a_rewrite_keeps_the_other_keys(meta: dict[str, object], body: str, updates: dict[str, object], new: str) -> None:
+def test_a_rewrite_keeps_the_other_keys(
+    meta: dict[str, object], body: str, updates: dict[str, object], new: str
+) -> None:
     before = parse(markdown.dump(meta, body))
     page = parse(replace(markdown.dump(meta, body), updates, new))
     assert page.meta == {**before.meta, **parse(markdown.dump(updates, "")).meta}
@@ -452,4 +483,4 @@ def test_only_a_time_with_a_zone_is_a_time(value: str | None, moment: datetime |
 def test_a_stamp_is_utc_and_ends_in_z() -> None:
     assert markdown.stamp(datetime(2026, 11, 30, 12, 0, 0, 5, timezone(timedelta(hours=2)))) == "2026-11-30T10:00:00Z"
     with pytest.raises(ValueError, match="zone"):
-        markdown.stamp(datetime(2026, 11, 30))  # noqa: DTZ001
+        markdown.stamp(datetime(2026, 11, 30))

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from memory.files import lanes
 from memory.files.git import branch_slug
 
-NEIGHBOURS = ["feature/auth", "feature-auth", "feature_auth", "featureauth", "Feature/auth", "feature/auth-", "FEATURE/AUTH"]
+NEIGHBOURS = [
+    "feature/auth",
+    "feature-auth",
+    "feature_auth",
+    "featureauth",
+    "Feature/auth",
+    "feature/auth-",
+    "FEATURE/AUTH",
+]
 
 
 def digest(name: str) -> str:

@@ -51,10 +51,10 @@ raccoon
 serval
 """
 
-_pieces = st.sampled_from(
-    ["# A", "## B", "###### f ##", "#", "text", "- item", "> quote", "a | b", "--- | ---", "Title", "===", "---", "```"]
-    + ["````py", "~~~", "``` x", "    ```", "\ttab", "", "", "  ", "long word " * 30, "字" * 300, "\x0b", "\u2028x"]
-)
+_MARKUP = ["# A", "## B", "###### f ##", "#", "- item", "> quote", "a | b", "--- | ---", "Title", "===", "---", "\ttab"]
+_FENCES = ["```", "````py", "~~~", "``` x", "    ```"]
+_WORDS = ["text", "long word " * 30, "字" * 300, "\x0b", "\u2028x", "", "", "  "]
+_pieces = st.sampled_from([*_MARKUP, *_FENCES, *_WORDS])
 
 
 def headings(text: str) -> list[str]:

@@ -116,7 +116,7 @@ def fake_ripgrep(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> 
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
 
-@pytest.mark.parametrize("query", ["--files", "-e x", "--pre=touch /tmp/x", "-f/etc/passwd", "$(id)", "`id`"])
+@pytest.mark.parametrize("query", ["--files", "-e xy", "--pre=touch /tmp/x", "-f/etc/passwd", "$(id)", "`id`"])
 def test_ripgrep_gets_a_query_as_patterns_and_nothing_else(
     many: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:

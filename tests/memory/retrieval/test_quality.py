@@ -11,6 +11,7 @@ import string
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -118,8 +119,5 @@ def test_one_slip_in_a_query_costs_at_most_two_points() -> None:
     queries = records(folder, "queries.jsonl")
     with index_of(folder) as index:
         clean = recall_at_5(index, queries)
-        runs = [
-            recall_at_5(index, queries, lambda text, dice=random.Random(seed): mistyped(text, dice))
-            for seed in range(3)
-        ]
+        runs = [recall_at_5(index, queries, partial(mistyped, dice=random.Random(seed))) for seed in range(3)]
     assert mean(runs) >= clean - 0.02
