@@ -121,7 +121,7 @@ class Command(BaseCommand):
 
     def recall(self, store: Store, *, query: str, scope: str, top_k: int, as_json: bool, **_: Any) -> None:
         hits = recall.recall(stores.with_scope(store, scope), query, top_k=top_k)
-        texts = [f"{hit.id}  {hit.score:.2f}  {hit.source}\n{listing.indent(hit.text)}\n" for hit in hits]
+        texts = [f"{hit.id}  {hit.score:.4g}  {hit.source}\n{listing.indent(hit.text)}\n" for hit in hits]
         nothing = "Nothing found. Other words, an identifier or the other language may find it."
         self._answer(as_json, {"hits": [hit.as_dict() for hit in hits]}, "\n".join(texts) or nothing)
 
@@ -157,9 +157,8 @@ def _store(given: str, *, writing: bool) -> Store:
     labelled = [store for store in stores.all_stores() if stores.display_name(store) == given]
     if len(labelled) > 1:
         raise Invalid(f"{len(labelled)} stores are shown as {given!r}; use a name from `coffer memory list`.")
-    if labelled:
-        return labelled[0]
-    return stores.provision(given) if writing else stores.get(given)
+    name = labelled[0].name if labelled else given
+    return stores.provision(name) if writing else stores.get(name)
 
 
 def _store_row(store: Store) -> dict[str, Any]:

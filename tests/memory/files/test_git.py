@@ -1,4 +1,5 @@
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -450,22 +451,19 @@ def test_bc_082_an_origin_that_git_cannot_tell_is_an_error_and_never_another_ide
 def test_bc_082_a_git_that_hangs_is_ended_with_all_it_started(
     make_repo: MakeRepo, find: Find, wrap_git: Wrap, tmp_path: Path
 ) -> None:
-    path = make_repo()
-    wrap_git(f"sleep 60 & echo $! > {tmp_path}/pid\nwait")
+    path, pipe = make_repo(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    wrap_git(f"exec 3> {pipe}\nsleep 60 &\nwait")
     started = time.monotonic()
     with pytest.raises(ScopeUnresolved, match="did not answer within 1 s"):
         find(path)
     assert time.monotonic() - started < 5
-    pid = (tmp_path / "pid").read_text(encoding="utf-8").strip()
-    assert not is_running(int(pid))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
+    # The pipe hangs up when the last process that inherited it has ended.
+    watch = select.poll()
+    watch.register(reader, select.POLLHUP)
+    assert watch.poll(5000)
+    os.close(reader)
 
 
 def test_git_is_asked_without_prompt_network_or_the_callers_variables(

@@ -1,0 +1,135 @@
+"""``coffer memory …`` as a person and as a script use it."""
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from coffer import paths
+from coffer.errors import Conflict, Invalid, StoreNotFound
+from memory.management import listing
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(repo)
+
+    def command(*arguments: str) -> str:
+        out = io.StringIO()
+        call_command("memory", *arguments, stdout=out)
+        return out.getvalue()
+
+    return command
+
+
+def test_a_fact_added_in_a_folder_is_listed_found_and_shown_there(run: Run, repo: Path) -> None:
+    identity = run("add", ".", "Deploy with make release.").split()[0]
+    assert "Deploy with make release." in run("facts", ".")
+    assert identity in run("recall", ".", "how do we deploy")
+    assert run("get", ".", identity).endswith("\n\nDeploy with make release.\n")
+    assert str(repo) in run("list")
+
+
+def test_the_text_may_come_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("From a pipe.\n"))
+    run("add", "global")
+    assert "From a pipe." in run("facts", "global")
+
+
+def test_json_is_what_a_script_reads(run: Run) -> None:
+    saved = json.loads(run("add", ".", "Deploy with make release.", "--json"))
+    assert Path(saved["path"]).exists()
+    assert json.loads(run("list", "--json"))["total"] == 2
+    assert json.loads(run("facts", ".", "--json"))["facts"][0]["id"] == saved["id"]
+    assert json.loads(run("get", ".", saved["id"], "--json"))["text"] == "Deploy with make release."
+    assert json.loads(run("recall", ".", "deploy", "--json"))["hits"][0]["id"] == saved["id"]
+    assert json.loads(run("show", ".", "--json"))["fact_count"] == 1
+
+
+def test_a_fact_is_corrected_in_the_editor(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = run("add", ".", "The port is 8000.").split()[0]
+    editor = tmp_path / "editor with a space"
+    editor.write_text('#!/bin/sh\nsed -i s/8000/9443/ "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", f"'{editor}'")
+    run("edit", ".", identity)
+    assert "The port is 9443." in run("get", ".", identity)
+
+
+def test_an_editor_that_fails_or_changes_nothing_leaves_the_fact(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = run("add", ".", "The port is 8000.").split()[0]
+    monkeypatch.setenv("EDITOR", "false")
+    with pytest.raises(Invalid, match="nothing was changed"):
+        run("edit", ".", identity)
+    monkeypatch.setenv("EDITOR", "true")
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        run("edit", ".", identity)
+
+
+def test_a_change_on_disk_while_the_editor_is_open_is_a_conflict(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = json.loads(run("add", ".", "The port is 8000.", "--json"))
+    editor = tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\necho "by hand" >> "{saved["path"]}"\necho "in the editor" >> "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    with pytest.raises(Conflict):
+        run("edit", ".", saved["id"])
+    assert "by hand" in Path(saved["path"]).read_text()
+
+
+def test_deleting_keeps_the_file_and_deleting_forever_leaves_none(run: Run) -> None:
+    first = run("add", "global", "One to keep aside.").split()[0]
+    second = run("add", "global", "One to erase.").split()[0]
+    assert "superseded/" in run("delete", "global", first)
+    run("delete", "global", second, "--forever")
+    (kept,) = (paths.memory() / "global" / "superseded").glob("*.md")
+    assert "One to keep aside." in kept.read_text()
+    assert "0 of 0" in run("facts", "global")
+
+
+def test_clearing_asks_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("add", ".", "Something.")
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        run("clear", ".")
+    assert "1 of 1" in run("facts", ".")
+    assert "Moved 1 facts" in run("clear", ".", "--yes")
+    assert "0 of 0" in run("facts", ".")
+
+
+def test_a_store_is_named_by_its_label_too(run: Run) -> None:
+    run("add", ".", "Something.")
+    assert "The widget" in run("label", ".", "The widget")
+    assert "1 of 1" in run("facts", "The widget")
+    with pytest.raises(StoreNotFound):
+        run("facts", "no such store")
+
+
+def test_reindex_reads_every_file_and_names_those_that_need_a_look(run: Run) -> None:
+    run("add", "global", "Something.")
+    broken = paths.memory() / "global" / "knowledge" / "broken.md"
+    broken.write_text("---\ntitle: a: b: c\n---\nbody\n")
+    out = io.StringIO()
+    with pytest.raises(SystemExit) as stopped:
+        call_command("memory", "reindex", stdout=out)
+    assert stopped.value.code == 1
+    assert "2 files read, 1 with warnings." in out.getvalue()
+    assert str(broken) in out.getvalue()
+
+
+def test_what_a_terminal_would_obey_is_shown_as_a_mark() -> None:
+    assert listing.safe("a\x1b[31mb\u202ec\u200bd\te\n") == "a\ufffd[31mb\ufffdc\ufffdd\te\n"
+
+
+def test_output_is_utf_8_whatever_the_locale(run: Run) -> None:
+    run("add", ".", "缓存每晚预热。")
+    assert "缓存每晚预热。" in run("facts", ".")
+    assert os.environ["COFFER_HOME"] in run("show", ".")

@@ -1,0 +1,175 @@
+"""Real processes in a test's own home: the command line, the daemon, shims; and proof that none of them stays."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import link
+from coffer import launchers
+
+PATIENCE = 30.0
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test-client", "version": "1"}}
+
+
+def eventually(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """What the condition gives as soon as it is true; fails after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {condition}"
+        time.sleep(0.02)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a defunct one does not."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
+
+
+def answers() -> bool:
+    """Whether a proven daemon answers in the test's home."""
+    connection = link.connect()
+    if connection is not None:
+        connection.close()
+    return connection is not None
+
+
+class Machine:
+    """One person's machine: a home, an environment, and what runs in it."""
+
+    def __init__(self, coffer_home: Path, **environment: str) -> None:
+        self.home = coffer_home
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(coffer_home.parent / "person"),
+            "PYTHONPATH": link.ROOT,
+            "COFFER_HOME": str(coffer_home),
+            "COFFER_PORT": "0",
+            **environment,
+        }
+        self._started: list[subprocess.Popen[Any]] = []
+
+    def coffer(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run one command line to its end."""
+        command = [sys.executable, "-P", "-m", "coffer.cli", *words]
+        env = {**self.env, **environment}
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=90, check=False)
+
+    def up(self) -> dict[str, Any]:
+        """A running daemon, and what daemon.json says of it."""
+        done = self.coffer("up")
+        assert done.returncode == 0, done.stderr
+        return self.daemon_file()
+
+    def daemon_file(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.home / "daemon.json").read_text(encoding="utf-8"))
+        return found
+
+    def popen(self, command: list[str], **options: Any) -> subprocess.Popen[Any]:
+        """Start a process that the end of the test ends."""
+        process = subprocess.Popen(command, **{"env": self.env, **options})
+        self._started.append(process)
+        return process
+
+    def shim(self, *arguments: str, **options: Any) -> "Shim":
+        launchers_made = self.home / "bin" / "coffer-mcp-shim"
+        assert launchers_made.exists(), "call launchers.write() first"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return Shim(self.popen([str(launchers_made), *arguments], **{**pipes, **options}))
+
+    def processes(self, kind: str = "") -> list[int]:
+        """The pids of all that name this home on their command line: daemon, cluster and shims."""
+        listed = subprocess.run(["ps", "-ww", "-eo", "pid=,stat=,args="], capture_output=True, text=True, check=True)
+        rows = (line.split(None, 2) for line in listed.stdout.splitlines())
+        ours = (row for row in rows if len(row) == 3 and not row[1].startswith("Z"))
+        return [int(pid) for pid, _, args in ours if str(self.home) in args and kind in args]
+
+    def close(self) -> None:
+        """End everything; fails when something had to be killed that should have ended by itself."""
+        for process in self._started:
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                with suppress(OSError, AttributeError):
+                    pipe.close()
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+        stopped = self.coffer("down")
+        left = self.processes()
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert stopped.returncode == 0, stopped.stderr
+        assert not left, "processes were left over"
+
+
+class Shim:
+    """A client's end of a shim: lines in, answers out, in whatever order they come."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._answers: queue.Queue[bytes] = queue.Queue()
+        self._kept: dict[str, dict[str, Any]] = {}
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        with suppress(ValueError):
+            for line in self.process.stdout or ():
+                self._answers.put(line)
+
+    def write(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, method: str, params: Any = None, request_id: Any = None, **more: Any) -> None:
+        """Send a request, or a notification when it has no id."""
+        body = {"jsonrpc": "2.0", "method": method, **more}
+        if params is not None:
+            body["params"] = params
+        if request_id is not None:
+            body["id"] = request_id
+        self.write(json.dumps(body).encode())
+
+    def answer(self, request_id: Any, seconds: float = PATIENCE) -> dict[str, Any]:
+        """The answer to one request; others are kept for whoever asks for them."""
+        key = json.dumps(request_id)
+        deadline = time.monotonic() + seconds
+        while key not in self._kept:
+            found = json.loads(self._answers.get(timeout=max(0.01, deadline - time.monotonic())))
+            self._kept[json.dumps(found.get("id"))] = found
+        return self._kept.pop(key)
+
+    def ask(self, method: str, params: Any = None, request_id: Any = 1) -> dict[str, Any]:
+        self.send(method, params, request_id)
+        return self.answer(request_id)
+
+    def hello(self) -> dict[str, Any]:
+        """The handshake of the 2025 era."""
+        result = self.ask("initialize", HELLO, "hello")
+        self.send("notifications/initialized")
+        return result
+
+    def silent(self) -> bool:
+        """Whether nothing came that was not asked for."""
+        return self._answers.empty() and not self._kept
+
+
+@pytest.fixture
+def machine(home: Path) -> Iterator[Machine]:
+    """The test's home as a machine with launchers, on which nothing may be left running."""
+    launchers.write()
+    found = Machine(home)
+    yield found
+    found.close()
