@@ -15,7 +15,7 @@ from coffer import auth, fs, launchers, paths
 from coffer.errors import Busy, CofferError
 
 _UP_SECONDS = 60.0
-_DOWN_SECONDS = 10.0
+_DOWN_SECONDS, _KILLED_SECONDS = 10.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,12 @@ def down() -> bool:
             f"{paths.locks() / 'daemon.lock'} is held by process {pid or 'unknown'}, which is not Coffer's daemon; "
             "nothing was stopped. End that process, then try again."
         )
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number, seconds in ((signal.SIGTERM, _DOWN_SECONDS), (signal.SIGKILL, _KILLED_SECONDS)):
         if _is_daemon(pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
-        if _gone(pid):
+                os.kill(pid, signal.SIGCONT)  # a suspended one could not follow the first
+        if _gone(pid, seconds):
             return True
     raise Busy(f"Coffer's daemon (process {pid}) could not be ended.")
 
@@ -114,8 +115,8 @@ def _is_daemon(pid: int) -> bool:
     return False
 
 
-def _gone(pid: int) -> bool:
-    deadline = time.monotonic() + _DOWN_SECONDS
+def _gone(pid: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if link.lock_holder() != pid and not _is_daemon(pid):
             return True

@@ -14,10 +14,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from shutil import copyfile
 
 from coffer.errors import ScopeUnresolved
-from memory.files.gitrun import Answer, git
+from memory.files.gitrun import Answer, git, shown
 from memory.files.remotes import normalise_remote
 from memory.files.ulid import project_id
 
@@ -193,10 +194,10 @@ def _discover(folder: str, holder: str) -> _Place | None:
 def _refused(answer: Answer, holder: str) -> ScopeUnresolved:
     if b"dubious ownership" in answer.stderr or b"safe.directory" in answer.stderr:
         return ScopeUnresolved(
-            f"The repository at {holder} belongs to another user and git will not read it; "
-            f"if you trust it, run `git config --global --add safe.directory {holder}`."
+            f"The repository at {shown(holder)} belongs to another user and git will not read it; "
+            f"if you trust it, run `git config --global --add safe.directory {quote(shown(holder))}`."
         )
-    return ScopeUnresolved(f"git cannot read the repository at {holder}; run `git status` there to see why.")
+    return ScopeUnresolved(f"git cannot read the repository at {shown(holder)}; run `git status` there to see why.")
 
 
 def _damaged(holder: Path) -> _Place | None:
@@ -251,7 +252,7 @@ def _origin(place: _Place) -> str | None:
         return None
     # Falling back to the path here would split the project's memory in two.
     raise ScopeUnresolved(
-        f"git could not tell the origin of {place.work_tree}; run `git remote get-url origin` there to see why."
+        f"git could not tell the origin of {shown(place.work_tree)}; run `git remote get-url origin` there to see why."
     )
 
 
@@ -270,7 +271,7 @@ def _ask_without_head(place: _Place, *arguments: str) -> Answer:
 
 def _unreadable_head(repository: Repository) -> ScopeUnresolved:
     return ScopeUnresolved(
-        f"The HEAD of {repository.work_tree} cannot be read, so its branch is unknown; "
+        f"The HEAD of {shown(repository.work_tree)} cannot be read, so its branch is unknown; "
         "`git switch <branch>` there sets it anew."
     )
 

@@ -49,16 +49,21 @@ def git(*arguments: str, cwd: Path, **variables: str) -> Answer:
             start_new_session=True,
         )
     except OSError as error:
-        raise ScopeUnresolved(f"git could not be started in {cwd}: {error.strerror}.") from None
+        raise ScopeUnresolved(f"git could not be started in {shown(cwd)}: {error.strerror}.") from None
     with process:
         try:
             stdout, stderr = process.communicate(timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             _end(process)
             raise ScopeUnresolved(
-                f"git did not answer within {LIMIT_SECONDS:g} s in {cwd}; run `git status` there to see why."
+                f"git did not answer within {LIMIT_SECONDS:g} s in {shown(cwd)}; run `git status` there to see why."
             ) from None
     return Answer(process.returncode, stdout, stderr)
+
+
+def shown(path: str | Path) -> str:
+    """A path for a message: bytes that are no UTF-8 would make the whole message impossible to send."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _executable() -> str:

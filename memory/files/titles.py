@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+_ENOUGH = 10_000  # characters in which a first sentence begins, or never
+
 # What may stand before the words of a line: heading, bullet, number, quote, check box.
 _LEADING_MARK = re.compile(r"(?:#{1,6}|[-*+]|\d{1,3}[.)]|>+|\[[ xX]\])(?:[ \t]+|$)|>+")
 _ONLY_MARKS = re.compile(r"[\W_]*|(?:```+|~~~+)\s*[\w+-]*|<!--.*-->")
@@ -24,6 +26,7 @@ _CONTINUES = re.compile(r"\s+[a-z0-9]")
 
 def first_sentence(text: str, limit: int = 100) -> str:
     """The first sentence in one line of at most `limit` characters, leading marks skipped; only marks stay marks."""
+    text = text[:_ENOUGH]
     paragraph = _first_paragraph(text.split("\n"))
     sentence = _sentence(paragraph) if paragraph else " ".join(text.split())
     return shorten(sentence, limit)
@@ -81,15 +84,17 @@ def _sentence(paragraph: str) -> str:
         end = match.end()
         if any(start < match.start() < stop for start, stop in code):
             continue
-        if not _is_abbreviation(paragraph[: match.start() + 1], match[0], paragraph[end:]):
+        if not _is_abbreviation(paragraph, match):
             return paragraph[:end]
     return paragraph
 
 
-def _is_abbreviation(before: str, mark: str, after: str) -> bool:
-    """Whether the full stop that ends `before` belongs to its last word, or is the first of three."""
-    if not mark.startswith("."):
+def _is_abbreviation(paragraph: str, mark: re.Match[str]) -> bool:
+    """Whether a full stop belongs to the word before it, or is the first of three."""
+    if not mark[0].startswith("."):
         return False
-    if _ABBREVIATION.search(before):
+    word = max(0, mark.start() - 20), mark.start() + 1
+    if _ABBREVIATION.search(paragraph, *word):
         return True
-    return _CONTINUES.match(after) is not None and (mark.startswith("..") or bool(_MAYBE_ABBREVIATION.search(before)))
+    maybe = mark[0].startswith("..") or _MAYBE_ABBREVIATION.search(paragraph, *word)
+    return bool(maybe) and _CONTINUES.match(paragraph, mark.end()) is not None

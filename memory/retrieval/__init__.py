@@ -19,7 +19,7 @@ from memory.retrieval.entries import MAX_BYTES, Entry, read_entry
 from memory.retrieval.fusion import reciprocal_rank_fusion
 from memory.retrieval.reconcile import Changes
 
-__all__ = ["MAX_BYTES", "Changes", "Hit", "check", "create", "forget", "mend", "optimize", "rebuild", "refresh", "search"]
+__all__ = ["MAX_BYTES", "Changes", "Hit", "check", "create", "expression", "forget", "mend", "optimize", "rebuild", "refresh", "search"]
 
 PROJECT_WEIGHT = 1.15  # what a project remembers beats an equal global fact
 CANDIDATES = 60
@@ -62,6 +62,12 @@ def search(
     fused = reciprocal_rank_fusion([[_identity(hit) for hit in hits] for hits in (indexed, on_disk)])
     by_identity = {_identity(hit): hit for hit in (*indexed, *on_disk)}
     return _distinct([by_identity[identity] for identity, _ in fused], limit)
+
+
+def expression(stores: Sequence[Store], query: str) -> str:
+    """The full-text expression that a query becomes for these stores; to measure and to explain."""
+    with db.raw() as con:
+        return keyword.match_expression(con, keyword.parse(query), [reconcile.scope_token(store) for store in stores])
 
 
 def forget(store: Store) -> None:

@@ -5,11 +5,17 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.conf import settings
+from django.utils import timezone
+from django_q.models import OrmQ
+from django_q.tasks import async_task
 
 from agents import link
+from coffer import lifecycle
 from tests.processes import Machine, alive, answers, eventually
 
 FOREGROUND = [sys.executable, "-P", "-m", "coffer.daemon"]
@@ -154,17 +160,24 @@ def test_bc114_a_lock_that_another_program_holds_is_respected(machine: Machine) 
     machine.up()
 
 
-@pytest.mark.parametrize("content", ["", "garbage\0", "999999\n"])
-def test_bc112_lock_files_left_behind_block_nobody(machine: Machine, content: str) -> None:
+def test_bc112_lock_files_left_behind_block_nobody(machine: Machine) -> None:
     (machine.home / "locks").mkdir(exist_ok=True)
-    for name in ("daemon.lock", "start.lock", "migrate.lock"):
+    (machine.home / "coffer.sqlite3").unlink()
+    for name, content in (("daemon.lock", "garbage\0"), ("start.lock", ""), ("migrate.lock", "999999\n")):
         path = machine.home / "locks" / name
         path.write_text(content, encoding="utf-8")
         os.utime(path, (4_000_000_000, 4_000_000_000))
-    daemon = foreground(machine)
-    eventually(answers, seconds=20)
-    daemon.terminate()
-    assert daemon.wait(timeout=10) == 0
+    assert machine.up()["pid"] == link.lock_holder()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_bc117_a_job_under_way_does_not_outlive_the_daemon(machine: Machine, number: signal.Signals) -> None:
+    (machine.home / "secret_key").write_text(settings.SECRET_KEY, encoding="utf-8")  # the queue signs its jobs
+    pid = machine.up()["pid"]
+    async_task("time.sleep", 120)
+    eventually(lambda: OrmQ.objects.get().lock > timezone.now() + timedelta(minutes=30))
+    os.kill(pid, number)
+    eventually(lambda: not machine.processes(), seconds=10)
 
 
 def test_a_daemon_that_hangs_is_reported_and_ended(machine: Machine) -> None:
@@ -174,6 +187,14 @@ def test_a_daemon_that_hangs_is_reported_and_ended(machine: Machine) -> None:
     assert status.returncode == 3
     assert f"(process {about['pid']}) does not answer" in status.stdout
     assert machine.coffer("down").stdout == "Coffer has stopped.\n"
+    assert not alive(about["pid"])
+
+
+def test_a_daemon_that_does_not_stop_in_time_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = machine.up()
+    monkeypatch.setattr(lifecycle, "_DOWN_SECONDS", 0.05)
+    monkeypatch.setattr(lifecycle, "_KILLED_SECONDS", 5.0)
+    assert lifecycle.down()
     assert not alive(about["pid"])
     eventually(lambda: not machine.processes(), seconds=10)
 
