@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where our packages lie: checkout or site-packages
 FAILURES = (OSError, http.client.HTTPException)  # what a broken conversation raises
-READY = b"ready"  # what a daemon tells its starter
+READY, BUSY = b"ready", b"busy"  # what a daemon tells its starter, if not why it cannot start; BUSY: another one runs
 PATIENCE = 2.0  # seconds a healthy daemon needs at most to prove itself, on a busy machine
 _POLL = 0.05
 _ANSWER_LIMIT = 64 * 1024  # of what is read from a program that has not proven itself yet
@@ -185,7 +185,7 @@ def ensure(seconds: float = 20.0, *, autostart: bool | None = None) -> Connectio
 
 
 def start() -> int:
-    """Start a daemon that outlives this process; the pipe returned tells READY or the reason why not."""
+    """Start a daemon that outlives this process; the pipe returned tells READY, BUSY or the reason why not."""
     import subprocess  # noqa: PLC0415 - 5 ms that only the one who starts a daemon should pay
 
     try:
@@ -276,17 +276,19 @@ def _taken(handle: int) -> bool:
 
 
 def _start_and_wait(deadline: float, seconds: float) -> Connection:
-    news = start() if lock_holder() is None else None
+    news, started = None, False
     try:
         while (left := deadline - time.monotonic()) > 0:
-            if news is None:
+            if news is None and not started and lock_holder() is None:
+                news, started = start(), True
+            elif news is None:
                 time.sleep(_POLL)
             elif select.select([news], [], [], left)[0]:
-                reason = os.read(news, 4096)
-                if reason != READY and lock_holder() is None:
-                    raise NoDaemon(reason.decode("utf-8", "replace") or _died())
+                words = os.read(news, 4096)
+                if words not in (READY, BUSY):
+                    raise NoDaemon(words.decode("utf-8", "replace") or _died())
                 os.close(news)
-                news = None  # ready, or another one was quicker: it answers in a moment
+                news, started = None, words == READY  # a busy home's other daemon may be on its last steps
             connection = connect(min(left, PATIENCE))
             if connection is not None:
                 return connection

@@ -50,10 +50,14 @@ def main(arguments: list[str] | None = None) -> int:
         _prepare()
         Daemon(news).run()
     except (CofferError, ImproperlyConfigured) as error:
-        news.tell(str(error))
+        news.tell("busy" if isinstance(error, AnotherRuns) else str(error))
         sys.stderr.write(f"coffer: {error}\n")
         return 1
     return 0
+
+
+class AnotherRuns(Busy):
+    """This home has a daemon already."""
 
 
 class News:
@@ -166,7 +170,7 @@ def _be_the_only_one() -> None:
             if time.monotonic() > deadline:
                 holder = os.read(handle, 20).decode("ascii", "replace").strip() or "unknown"
                 message = f"Another daemon (process {holder}) already runs in {paths.home()}; `coffer down` ends it."
-                raise Busy(message) from None
+                raise AnotherRuns(message) from None
             time.sleep(0.02)
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

@@ -139,6 +139,7 @@ def play() -> Generator[Step, None, None]:
         yield Step("codex pauses and hands over", scene["status"] == "saved", f"branch {scene['branch']}")
         resumed = first.call("coffer__resume")
         yield Step("claude_code resumes from there", resumed.get("body") == SCENE, str(resumed.get("note", "")))
+    yield Step("the daemon has ended and the demo's files are gone", not folder.exists())
 
 
 def _tools_are_listed(first: Agent, second: Agent) -> Step:
@@ -164,7 +165,10 @@ def _repository(folder: Path) -> Path:
         ("init", "--quiet", str(repository)),
         ("-C", str(repository), *me, "commit", "--quiet", "--allow-empty", "--message=Start"),
     ):
-        done = subprocess.run(["git", *arguments], env=_environment(folder), capture_output=True, check=False)
+        try:
+            done = subprocess.run(["git", *arguments], env=_environment(folder), capture_output=True, check=False)
+        except FileNotFoundError as error:
+            raise DemoFailed("git was not found; install it first.") from error
         if done.returncode:
             raise DemoFailed(f"git could not make a repository: {done.stderr.decode(errors='replace').strip()}")
     return repository
@@ -193,4 +197,7 @@ def _daemon(env: dict[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run([*_PYTHON, "coffer.cli", "down"], env=env, capture_output=True, timeout=_PATIENCE, check=False)
+        down = [*_PYTHON, "coffer.cli", "down"]
+        done = subprocess.run(down, env=env, capture_output=True, timeout=_PATIENCE, check=False)
+    if done.returncode:
+        raise DemoFailed(f"its daemon could not be ended: {done.stderr.decode(errors='replace').strip()}")

@@ -296,7 +296,7 @@ class _Crew:
 
 
 _writing = threading.Lock()
-_last_cwd = os.fsencode(os.environ.get("PWD", ""))
+_last_cwd = b""
 
 
 def _lines() -> Iterator[bytes]:
@@ -344,11 +344,20 @@ def _write_line(line: bytes) -> None:
 
 
 def _cwd() -> bytes:
-    """The working directory; of a removed one the last name known, so that an error can say which it was."""
+    """The working directory; of a removed one its last name, so that an error can say which it was."""
     global _last_cwd
-    with suppress(OSError):
+    try:
         _last_cwd = os.getcwdb()
+    except OSError:
+        _last_cwd = _last_cwd or _removed_cwd()
     return _last_cwd
+
+
+def _removed_cwd() -> bytes:
+    with suppress(OSError):
+        return os.readlink(b"/proc/self/cwd").removesuffix(b" (deleted)")
+    told = os.environb.get(b"PWD", b"")
+    return b"" if os.path.isdir(told) else told  # one that exists is another, left over from who started us
 
 
 def _key(request_id: object) -> str:

@@ -175,8 +175,8 @@ def list_facts(
 def add_fact(request: HttpRequest, name: Name, body: FactIn) -> Status[dict[str, Any]]:
     """A well-formed project name that has no store yet gets one by this first write."""
     store = stores.provision(name)
-    saved = facts.remember(store, body.text, actor=_actor(request), title=body.title, description=body.description)
-    return Status(201, _fact(facts.get(store, saved.id)))
+    fact = facts.add(store, body.text, actor=_actor(request), title=body.title, description=body.description)
+    return Status(201, _fact(fact))
 
 
 @router.delete("/memory_stores/{name}/facts", response=Cleared, summary="Archive every fact and topic of the store")

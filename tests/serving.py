@@ -22,7 +22,8 @@ class _Server(uvicorn.Server):
 @contextmanager
 def serving(app: Any) -> Iterator[str]:
     """Serve an ASGI application on a free loopback port; yields ``127.0.0.1:<port>``."""
-    with socket.socket() as listener:
+    # With its protocol named, asyncio turns Nagle off on what it accepts: else every answer takes 40 ms longer.
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         server = _Server(
             uvicorn.Config(app, lifespan="on", ws="none", proxy_headers=False, access_log=False, log_config=None)

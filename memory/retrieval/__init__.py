@@ -4,22 +4,40 @@ One full-text index serves all stores, filtered by store, so that scores compare
 ones). Files that the index cannot answer for right now are read as they are.
 """
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from django.db import DatabaseError, transaction
+from django.db.models import F
 
 from coffer import db, paths
 from memory.files import lanes
 from memory.models import Chunk, Document, Store
-from memory.retrieval import grep, keyword, reconcile
+from memory.retrieval import grep, keyword, reconcile, rows
 from memory.retrieval.entries import MAX_BYTES, Entry, read_entry
 from memory.retrieval.fusion import reciprocal_rank_fusion
 from memory.retrieval.reconcile import Changes
 
-__all__ = ["MAX_BYTES", "Changes", "Hit", "check", "create", "expression", "forget", "mend", "optimize", "rebuild", "refresh", "search"]
+__all__ = [
+    "MAX_BYTES",
+    "Changes",
+    "Entry",
+    "Hit",
+    "check",
+    "create",
+    "expression",
+    "forget",
+    "late",
+    "mend",
+    "optimize",
+    "peek",
+    "rebuild",
+    "refresh",
+    "search",
+]
 
 PROJECT_WEIGHT = 1.15  # what a project remembers beats an equal global fact
 CANDIDATES = 60
@@ -58,16 +76,37 @@ def search(
     if any(late.values()) or not indexed:
         on_disk = _from_files(stores, query, limit, late if indexed else None)
     if not on_disk:
-        return _distinct(indexed, limit)
+        return _finished(indexed, limit)
     fused = reciprocal_rank_fusion([[_identity(hit) for hit in hits] for hits in (indexed, on_disk)])
     by_identity = {_identity(hit): hit for hit in (*indexed, *on_disk)}
-    return _distinct([by_identity[identity] for identity, _ in fused], limit)
+    return _finished([by_identity[identity] for identity, _ in fused], limit)
 
 
 def expression(stores: Sequence[Store], query: str) -> str:
     """The full-text expression that a query becomes for these stores; to measure and to explain."""
     with db.raw() as con:
-        return keyword.match_expression(con, keyword.parse(query), [reconcile.scope_token(store) for store in stores])
+        return keyword.match_expression(con, keyword.parse(query), [rows.scope_token(store) for store in stores])
+
+
+def peek(store: Store, name: str) -> Entry | None:
+    """One file as it is on disk now, whatever the index knows of it; None when it has gone."""
+    folder = paths.store(store.name)
+    stat = lanes.stat(folder, name)
+    try:
+        return read_entry(folder, name, stat, None) if stat is not None else None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Entry.unreadable(name, stat, os.strerror(error.errno or 0)) if stat is not None else None
+
+
+def late(store: Store, files: Sequence[str], limit: int | None = None) -> list[tuple[str, Entry]]:
+    """The newest of some files that the index is behind with, read now, each with the id that callers know it by."""
+    folder = paths.store(store.name)
+    stats = {name: stat for name in files if (stat := lanes.stat(folder, name)) is not None}
+    newest = sorted(stats, key=lambda name: -stats[name].mtime_ns)[:limit]
+    entries = [entry for name in newest if (entry := peek(store, name)) is not None]
+    return [(_ref(store, entry), entry) for entry in entries]
 
 
 def forget(store: Store) -> None:
@@ -93,6 +132,8 @@ def rebuild() -> None:
     with transaction.atomic():
         Chunk.objects.all()._raw_delete("default")
         Document.objects.all()._raw_delete("default")
+        # Other processes learn by it that what they know of the index is no longer so.
+        Store.objects.update(generation=F("generation") + 1)
         with db.raw() as con:
             keyword.drop(con)
             keyword.create(con)
@@ -105,8 +146,8 @@ def check() -> bool:
         with db.raw() as con:
             keyword.check(con)
             return keyword.count(con) == Chunk.objects.count()
-    except DatabaseError:
-        return False
+    except DatabaseError as error:
+        return not db.damaged(error)  # a busy database is not a damaged one
 
 
 def optimize() -> None:
@@ -117,30 +158,25 @@ def optimize() -> None:
 
 def _from_index(stores: Sequence[Store], query: str, limit: int, late: Mapping[str, set[str]]) -> list[Hit]:
     by_pk = {store.pk: store for store in stores if store.pk is not None}
-    scopes = [reconcile.scope_token(store) for store in by_pk.values()]
+    scopes = [rows.scope_token(store) for store in by_pk.values()]
     with db.raw() as con:
         scores = dict(keyword.search(con, keyword.parse(query), scopes, max(CANDIDATES, limit * 6)))
-    chunks = (
-        Chunk.objects.filter(id__in=list(scores))
-        .select_related("document")
-        .only("text", "document__store_id", "document__ref", "document__kind", "document__path", "document__time")
-    )
-    best: dict[int, tuple[float, Chunk]] = {}
-    for chunk in chunks:
-        document = chunk.document
-        store = by_pk.get(document.store_id)
-        if store is None or document.path in late.get(store.name, ()):
+        passages = rows.passages(con, scores)
+    best: dict[int, tuple[float, rows.Passage]] = {}
+    for passage in passages:
+        store = by_pk.get(passage.store)
+        if store is None or passage.path in late.get(store.name, ()):
             continue
-        score = scores[chunk.pk] * (1.0 if store.name == "global" else PROJECT_WEIGHT)
-        if document.pk not in best or score > best[document.pk][0]:
-            best[document.pk] = (score, chunk)
-    ordered = sorted(best.values(), key=lambda pair: (-pair[0], -pair[1].document.time.timestamp(), pair[1].pk))
-    return [_hit(by_pk[chunk.document.store_id], chunk.document, chunk.text, score) for score, chunk in ordered]
-
-
-def _hit(store: Store, document: Document, text: str, score: float) -> Hit:
-    path = paths.store(store.name) / document.path
-    return Hit(store.name, document.ref, document.kind, path, text, _rounded(score), document.time)
+        score = scores[passage.chunk] * (1.0 if store.name == "global" else PROJECT_WEIGHT)
+        if passage.document not in best or score > best[passage.document][0]:
+            best[passage.document] = (score, passage)
+    # Of equal scores the newer first: times are kept as text whose order is theirs.
+    ranked = sorted(best.values(), key=lambda pair: (pair[0], pair[1].time, pair[1].ref), reverse=True)
+    folders = {pk: paths.store(store.name) for pk, store in by_pk.items()}
+    return [
+        Hit(by_pk[row.store].name, row.ref, row.kind, folders[row.store] / row.path, row.text, score, row.when)
+        for score, row in _distinct(ranked, limit)
+    ]
 
 
 def _from_files(stores: Sequence[Store], query: str, limit: int, late: Mapping[str, set[str]] | None) -> list[Hit]:
@@ -153,39 +189,43 @@ def _from_files(stores: Sequence[Store], query: str, limit: int, late: Mapping[s
     hits = []
     for position, path in enumerate(grep.search(query, list(owners), limit)):
         store, name = owners[path.path]
-        hit = _hit_from_file(store, name, path.offset, 1.0 / (position + 1))
+        hit = _hit_from_file(store, name, path.line, 1.0 / (position + 1))
         if hit is not None:
             hits.append(hit)
     return hits
 
 
-def _hit_from_file(store: Store, name: str, offset: int, score: float) -> Hit | None:
-    folder = paths.store(store.name)
-    stat = lanes.stat(folder, name)
-    if stat is None:
+def _hit_from_file(store: Store, name: str, line: str, score: float) -> Hit | None:
+    entry = peek(store, name)
+    if entry is None or not entry.passages:
         return None
-    entry: Entry = read_entry(folder, name, stat, None)
-    if not entry.passages:
-        return None
-    ref = Document.objects.filter(store=store, path=name).values_list("ref", flat=True).first() or entry.claimed
-    return Hit(store.name, ref, entry.kind.value, folder / name, entry.passages[0].text, _rounded(score), entry.time)
+    best = next((passage.text for passage in entry.passages if line in passage.text), entry.passages[0].text)
+    place = paths.store(store.name) / name
+    return Hit(store.name, _ref(store, entry), entry.kind.value, place, best, score, entry.time)
 
 
-def _rounded(score: float) -> float:
-    """Four significant digits: in a small store the scores themselves are tiny."""
-    return float(f"{score:.4g}")
+def _ref(store: Store, entry: Entry) -> str:
+    """The id that callers know the file by; of one that was never indexed, the one it claims."""
+    known = Document.objects.filter(store_id=store.pk, path=entry.path).values_list("ref", flat=True).first()
+    return known or entry.claimed
 
 
 def _identity(hit: Hit) -> tuple[str, str]:
     return hit.store, hit.ref
 
 
-def _distinct(hits: Sequence[Hit], limit: int) -> list[Hit]:
-    """A copy of the same text under another name is not a second answer."""
-    seen: set[str] = set()
-    kept = []
-    for hit in hits:
-        if hit.text not in seen:
-            seen.add(hit.text)
-            kept.append(hit)
-    return kept[:limit]
+def _distinct(ranked: Sequence[tuple[float, rows.Passage]], limit: int) -> list[tuple[float, rows.Passage]]:
+    """The first ``limit``; a copy of a text under another name is no second answer."""
+    first: dict[str, tuple[float, rows.Passage]] = {}
+    for score, row in ranked:
+        if len(first) == limit:
+            break
+        first.setdefault(row.text, (score, row))
+    return list(first.values())
+
+
+def _finished(hits: Sequence[Hit], limit: int) -> list[Hit]:
+    """What callers see: each text once, scores in four digits (in a small store they are tiny)."""
+    first = {hit.text: hit for hit in reversed(hits)}
+    kept = [hit for hit in hits if first[hit.text] is hit][:limit]
+    return [replace(hit, score=float(f"{hit.score:.4g}")) for hit in kept]

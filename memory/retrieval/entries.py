@@ -11,7 +11,6 @@ from pathlib import Path
 from coffer import fs
 from memory.files import journal, lanes, markdown
 from memory.files.lanes import Kind, Stat
-from memory.models import Document, Store
 from memory.retrieval.chunking import Passage, chunk_markdown, context
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -37,6 +36,7 @@ class Entry:
     created_at: datetime | None = None
     time: datetime = datetime.min
     problem: str = ""
+    body: str = ""
     passages: Sequence[Passage] = ()
 
     @classmethod
@@ -56,29 +56,6 @@ class Entry:
             problem=reason,
         )
 
-    def as_document(self, pk: int, store: Store) -> Document:
-        return Document(
-            id=pk,
-            store_id=store.pk,
-            path=self.path,
-            kind=self.kind.value,
-            ref=self.claimed,
-            claimed=self.claimed,
-            title=self.title,
-            description=self.description,
-            actor=self.actor,
-            session=self.session,
-            created_at=self.created_at,
-            time=self.time,
-            sha256=self.sha256,
-            size=self.stat.size,
-            mtime_ns=self.stat.mtime_ns,
-            ctime_ns=self.stat.ctime_ns,
-            inode=self.stat.inode,
-            hashed_ns=self.hashed_ns,
-            problem=self.problem,
-        )
-
     def columns(self, position: int) -> tuple[str, str, str]:
         """The words of one passage: title with headings, body, and context (neighbours, further frontmatter)."""
         passage = self.passages[position]
@@ -89,9 +66,12 @@ class Entry:
 
 def read_entry(folder: Path, path: str, stat: Stat, known_sha256: str | None) -> Entry:
     """Read one file below ``folder``; raises OSError (FileNotFoundError when it has gone)."""
-    if stat.size > MAX_BYTES:
-        return Entry.unreadable(path, stat, f"larger than {MAX_BYTES // 1024 // 1024} MiB, not searched", str(stat))
     now = time.time_ns()
+    if stat.size > MAX_BYTES:
+        signature = hashlib.sha256(str(stat).encode()).hexdigest()
+        if signature == known_sha256:
+            return Entry(path, stat, now, signature, unchanged=True)
+        return Entry.unreadable(path, stat, f"larger than {MAX_BYTES // 1024 // 1024} MiB, not searched", signature)
     data = fs.read(folder / path)
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256 == known_sha256:
@@ -131,6 +111,7 @@ def _parsed(path: str, stat: Stat, now: int, sha256: str, data: bytes) -> Entry:
         created_at=markdown.timestamp(markdown.text_of(page, "created_at")),
         time=_time(kind, path, page, stat),
         problem="; ".join(page.problems),
+        body=page.body,
         passages=_passages(kind, page.body),
     )
 

@@ -4,7 +4,6 @@ Each process keeps the listing it last saw of a store, so that a recall costs on
 ``generation`` tells when another process has indexed something since.
 """
 
-import hashlib
 import logging
 import os
 import threading
@@ -15,14 +14,12 @@ from itertools import islice
 from pathlib import Path
 
 from django.db import DatabaseError, transaction
-from django.db.models import F, Max
 
 from coffer import db, paths
 from memory.files import lanes
 from memory.files.lanes import Stat
-from memory.models import Chunk, Document, Store
-from memory.retrieval import keyword
-from memory.retrieval.chunking import Passage
+from memory.models import Store
+from memory.retrieval import rows
 from memory.retrieval.entries import Entry, read_entry
 
 log = logging.getLogger("memory.index")
@@ -54,8 +51,8 @@ class Snapshot:
     racy: set[str] = field(default_factory=set)
 
 
-_snapshots: dict[tuple[str, int], Snapshot] = {}
-_locks: dict[tuple[str, int], threading.RLock] = {}
+_snapshots: dict[tuple[str, int, int], Snapshot] = {}
+_locks: dict[tuple[str, int, int], threading.RLock] = {}
 _reported: set[tuple[str, str]] = set()
 
 
@@ -74,7 +71,8 @@ def diff(listing: Mapping[str, Stat], indexed: Mapping[str, Stat], racy: Collect
 def refresh(store: Store, folder: Path, paths: Sequence[str] | None = None) -> Changes:
     """Index what changed on disk: the whole store, or only ``paths`` (relative) when the caller knows them.
 
-    Never raises for a locked database: what could not be written is in ``behind``, and the next call tries again.
+    Never raises for a database that is locked, full or read-only: what could not be written is in ``behind``, and the
+    next call tries again. Raises Store.DoesNotExist when the store's row has gone.
     """
     with _lock(store):
         if paths is not None:
@@ -84,9 +82,9 @@ def refresh(store: Store, folder: Path, paths: Sequence[str] | None = None) -> C
 
 def forget(store: Store) -> None:
     """Drop a store's rows, full text included."""
-    with _lock(store), transaction.atomic():
-        _delete(list(store.documents.values_list("id", flat=True)))
-        Store.objects.filter(pk=store.pk).update(generation=F("generation") + 1)
+    with _lock(store), transaction.atomic(), db.raw() as con:
+        rows.drop_all(con, store)
+        rows.advance(con, store, None)
         _snapshots.pop(_key(store), None)
 
 
@@ -118,17 +116,19 @@ def _refresh_all(store: Store, folder: Path) -> Changes:
             if _catch_up(store, folder, found.files, snapshot, changes):
                 return changes
         except DatabaseError as error:
-            if not db.locked(error):
+            if db.damaged(error):
                 raise
             break
-    behind = changes.added + tuple(path for path in changes.changed if snapshot.files.get(path) != found.files[path])
+    changed = tuple(path for path in changes.changed if snapshot.files.get(path) != found.files[path])
+    behind = changes.added + changed + changes.removed
     log.info("index is behind store=%s files=%d", store.name, len(behind))
     return Changes(changes.added, changes.changed, changes.removed, behind)
 
 
 def _catch_up(store: Store, folder: Path, listing: Mapping[str, Stat], snapshot: Snapshot, changes: Changes) -> bool:
     """Write the changes in batches; False when another process was faster and the diff is stale."""
-    known = _known_hashes(store, changes.changed)
+    with db.raw() as con:
+        known = rows.hashes(con, store, changes.changed)
     removed: Sequence[str] = changes.removed
     pending = {path: listing[path] for path in (*changes.changed, *changes.added)}
     entries = _entries(folder, pending, known)
@@ -160,90 +160,17 @@ class _StaleSnapshot(Exception):
 
 def _apply(store: Store, entries: Sequence[Entry], removed: Sequence[str], *, expected: int | None) -> int:
     """One transaction: rows of changed and removed files out, new ones in. Returns the new generation."""
-    with transaction.atomic():
-        generation = Store.objects.filter(pk=store.pk).values_list("generation", flat=True).get()
+    with transaction.atomic(savepoint=False), db.raw() as con:
+        generation = rows.generation(con, store)
         if expected is not None and generation != expected:
             raise _StaleSnapshot
-        same = [entry for entry in entries if entry.unchanged]
         new = [entry for entry in entries if not entry.unchanged]
-        touched = [*(entry.path for entry in new), *removed]
-        claims = _drop_rows(store, touched)
-        _insert(store, new)
-        _restamp(store, same)
-        _settle_refs(store, claims | {entry.claimed for entry in new})
-        newest = max((entry.time for entry in new), default=None)
-        Store.objects.filter(pk=store.pk).update(generation=generation + 1)
-        if newest is not None and newest > store.updated_at:
-            Store.objects.filter(pk=store.pk, updated_at__lt=newest).update(updated_at=newest)
+        claims = rows.drop(con, store, [*(entry.path for entry in new), *removed])
+        rows.insert(con, store, new)
+        rows.restamp(con, store, [entry for entry in entries if entry.unchanged])
+        rows.settle_refs(con, store, claims | {entry.claimed for entry in new})
+        rows.advance(con, store, max((entry.time for entry in new), default=None))
     return generation + 1
-
-
-def _drop_rows(store: Store, paths: Sequence[str]) -> set[str]:
-    claims: set[str] = set()
-    for some in _slices(paths, 400):
-        rows = list(store.documents.filter(path__in=some).values_list("id", "claimed"))
-        claims.update(claimed for _, claimed in rows)
-        _delete([row for row, _ in rows])
-    return claims
-
-
-def _delete(documents: Sequence[int]) -> None:
-    for some in _slices(documents, 400):
-        chunks = list(Chunk.objects.filter(document_id__in=some).values_list("id", flat=True))
-        with db.raw() as con:
-            keyword.remove(con, chunks)
-        # Without the cascade that would first load every row: nothing else points at these.
-        Chunk.objects.filter(document_id__in=some)._raw_delete("default")
-        Document.objects.filter(id__in=some)._raw_delete("default")
-
-
-def _insert(store: Store, entries: Sequence[Entry]) -> None:
-    """Rows with ids given here: the full-text table needs them, and asking for each would cost a query."""
-    if not entries:
-        return
-    document_id = (Document.objects.aggregate(last=Max("id"))["last"] or 0) + 1
-    chunk_id = (Chunk.objects.aggregate(last=Max("id"))["last"] or 0) + 1
-    documents, chunks, rows = [], [], []
-    for entry in entries:
-        documents.append(entry.as_document(document_id, store))
-        for position, passage in enumerate(entry.passages):
-            chunks.append(_passage_row(chunk_id, document_id, position, passage))
-            rows.append((chunk_id, scope_token(store), *entry.columns(position)))
-            chunk_id += 1
-        document_id += 1
-    Document.objects.bulk_create(documents)
-    Chunk.objects.bulk_create(chunks)
-    with db.raw() as con:
-        keyword.add(con, rows)
-
-
-def _passage_row(pk: int, document_id: int, position: int, passage: Passage) -> Chunk:
-    return Chunk(id=pk, document_id=document_id, position=position, heading=passage.heading, text=passage.text)
-
-
-def _restamp(store: Store, entries: Sequence[Entry]) -> None:
-    """Files whose bytes are the same under a new time stamp: no word needs indexing again."""
-    for entry in entries:
-        store.documents.filter(path=entry.path).update(
-            size=entry.stat.size,
-            mtime_ns=entry.stat.mtime_ns,
-            ctime_ns=entry.stat.ctime_ns,
-            inode=entry.stat.inode,
-            hashed_ns=entry.hashed_ns,
-        )
-
-
-def _settle_refs(store: Store, claims: Collection[str]) -> None:
-    """One file per id: the first by path keeps it, the others get a suffix made of their path."""
-    for some in _slices(sorted(claims), 400):
-        rows = store.documents.filter(claimed__in=some).order_by("claimed", "path")
-        previous = None
-        for row_id, claimed, path, ref in rows.values_list("id", "claimed", "path", "ref"):
-            tail = hashlib.sha256(path.encode()).hexdigest()[:6]
-            wanted = claimed if claimed != previous else f"{claimed}~{tail}"
-            if ref != wanted:
-                Document.objects.filter(pk=row_id).update(ref=wanted)
-            previous = claimed
 
 
 def _entries(folder: Path, listing: Mapping[str, Stat], known: Mapping[str, str]) -> Iterator[Entry]:
@@ -260,25 +187,17 @@ def _entries(folder: Path, listing: Mapping[str, Stat], known: Mapping[str, str]
         yield entry
 
 
-def _known_hashes(store: Store, paths: Sequence[str]) -> dict[str, str]:
-    known: dict[str, str] = {}
-    for some in _slices(paths, 400):
-        known.update(store.documents.filter(path__in=some).values_list("path", "sha256"))
-    return known
-
-
 def _snapshot(store: Store) -> Snapshot:
     """The kept listing when it is current, else a new one from the index."""
-    generation = Store.objects.filter(pk=store.pk).values_list("generation", flat=True).get()
-    snapshot = _snapshots.get(_key(store))
-    if snapshot is None or snapshot.generation != generation:
-        snapshot = Snapshot(generation, {})
-        columns = ("path", "size", "mtime_ns", "ctime_ns", "inode", "hashed_ns")
-        for path, size, mtime, ctime, inode, hashed in store.documents.values_list(*columns).iterator(2000):
-            snapshot.files[path] = Stat(size, mtime, ctime, inode)
-            if hashed - mtime < SETTLED_NS:
-                snapshot.racy.add(path)
-        _snapshots[_key(store)] = snapshot
+    with db.raw() as con:
+        generation = rows.generation(con, store)
+        snapshot = _snapshots.get(_key(store))
+        if snapshot is None or snapshot.generation != generation:
+            snapshot = _snapshots[_key(store)] = Snapshot(generation, {})
+            for path, stat, hashed in rows.listing(con, store):
+                snapshot.files[path] = stat
+                if hashed - stat.mtime_ns < SETTLED_NS:
+                    snapshot.racy.add(path)
     return snapshot
 
 
@@ -296,11 +215,6 @@ def _patch(snapshot: Snapshot, generation: int, written: Mapping[str, Stat], rem
     snapshot.generation = generation
 
 
-def scope_token(store: Store) -> str:
-    """The word that stands for a store in the full-text table."""
-    return f"s{store.pk}"
-
-
 def _report_skipped(store: Store, skipped: Iterable[tuple[str, str]]) -> None:
     for path, reason in skipped:
         if (store.name, path) not in _reported:
@@ -308,14 +222,13 @@ def _report_skipped(store: Store, skipped: Iterable[tuple[str, str]]) -> None:
             log.warning("not served store=%s path=%s reason=%s", store.name, path, reason)
 
 
-def _slices(items: Sequence, size: int) -> Iterator[Sequence]:  # type: ignore[type-arg]
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
-def _key(store: Store) -> tuple[str, int]:
-    """A store of one database: a home moved or rebuilt under a running process has other rows."""
-    return str(paths.database()), store.pk
+def _key(store: Store) -> tuple[str, int, int]:
+    """A store of one database file: one that was replaced under a running process has other rows."""
+    try:
+        inode = paths.database().stat().st_ino
+    except OSError:
+        inode = -1
+    return str(paths.database()), inode, store.pk
 
 
 def _lock(store: Store) -> threading.RLock:

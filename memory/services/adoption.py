@@ -14,6 +14,7 @@ from memory.files import journal, store_file
 from memory.services import archive
 
 log = logging.getLogger("memory.adoption")
+PATIENCE = 2.0  # seconds; a session that only reads waits no longer to have an older store adopted
 _DERIVED = {"store.yaml", "knowledge/INDEX.md"}
 _APPENDED = {"consolidation-log.md", "superseded/index.jsonl"}
 
@@ -32,21 +33,21 @@ def adopt(older: str, name: str, remote: str) -> None:
     """Make ``older`` (keyed by path) part of ``name`` (keyed by remote): renamed when that has no folder yet, else
     carried over additively and retired. Holds both write locks; does nothing when ``older`` has gone meanwhile."""
     first, second = sorted((older, name))
-    with fs.locked(f"{first}.write.lock"), fs.locked(f"{second}.write.lock"):
+    with fs.locked(f"{first}.write.lock", seconds=PATIENCE), fs.locked(f"{second}.write.lock", seconds=PATIENCE):
         source, target = paths.store(older), paths.store(name)
         if not source.is_dir():
             return
-        old = store_file.read(source, older, older.removeprefix("project-"))
+        archive.recover(source)
+        old = _read(source, older)
         if target.is_dir():
             carried = carry_over(source, target)
             _mark(target, name, remote, old)
-            fs.ensure_dir(paths.retired())
-            stamp = timezone.now().strftime("%Y%m%dT%H%M%S%fZ")
-            shutil.move(source, paths.retired() / f"{older}-{stamp}")
+            retire(source, older)
             log.info("store joined from=%s to=%s files=%d", older, name, carried.added + carried.renamed)
         else:
+            # Marked first: killed before the rename, the next one begins again; after it, all is done.
+            _mark(source, name, remote, old)
             os.rename(source, target)
-            _mark(target, name, remote, old)
             log.info("store adopted from=%s to=%s", older, name)
 
 
@@ -59,7 +60,7 @@ def carry_over(source: Path, target: Path) -> Carried:
         data, place = fs.read(source / relative), archive.inside(target, relative)
         fs.ensure_dir(place.parent)
         if not os.path.lexists(place):
-            fs.create(place, data)
+            _copy(source / relative, place, data)
             carried.added += 1
         elif (there := fs.read(place)) == data:
             carried.same += 1
@@ -69,8 +70,17 @@ def carry_over(source: Path, target: Path) -> Carried:
                 fs.write(place, joined)
                 carried.joined += 1
         else:
-            carried.renamed += _beside(place, data)
+            carried.renamed += _beside(source / relative, place, data)
     return carried
+
+
+def retire(folder: Path, name: str) -> Path:
+    """Move a store's folder to retired/; expects its write lock to be held."""
+    stamp = timezone.now().strftime("%Y%m%dT%H%M%S%fZ")
+    target = fs.ensure_dir(paths.retired()) / f"{name}-{stamp}"
+    with fs.storage_errors(target):
+        shutil.move(folder, target)
+    return target
 
 
 def _files(source: Path) -> Iterator[str]:
@@ -82,12 +92,19 @@ def _files(source: Path) -> Iterator[str]:
                 yield path.relative_to(source).as_posix()
 
 
-def _beside(place: Path, data: bytes) -> int:
+def _copy(source: Path, place: Path, data: bytes) -> None:
+    """A new file with the times of the old one: for a file without stamps they are its age."""
+    fs.create(place, data)
+    found = source.stat()
+    os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _beside(source: Path, place: Path, data: bytes) -> int:
     """Keep both: the newcomer gets the first free number, unless the same bytes stand there already."""
     for count in range(2, 10_000):
         other = place.with_name(f"{place.stem}-{count}{place.suffix}")
         if not os.path.lexists(other):
-            fs.create(other, data)
+            _copy(source, other, data)
             return 1
         if fs.read(other) == data:
             return 0
@@ -101,16 +118,27 @@ def _union(there: bytes, more: bytes) -> bytes:
     return b"".join(line + b"\n" for line in [*lines, *(line for line in more.splitlines() if line not in known)])
 
 
-def _mark(target: Path, name: str, remote: str, old: store_file.StoreFile) -> None:
+def _read(folder: Path, name: str) -> store_file.StoreFile:
+    """``store.yaml``; one that cannot be read is kept in the archive, for it is written anew."""
+    project_id = name.removeprefix("project-")
+    try:
+        return store_file.read(folder, name, project_id)
+    except store_file.Unreadable:
+        archive.keep_copy(folder, store_file.NAME, fs.read(folder / store_file.NAME), "unreadable")
+        return store_file.StoreFile(name=name, project_id=project_id)
+
+
+def _mark(folder: Path, name: str, remote: str, old: store_file.StoreFile) -> None:
     """Write the survivor's store.yaml: the adopted identity becomes an alias; label and settings if it has none."""
-    file = store_file.read(target, name, name.removeprefix("project-"))
+    file = _read(folder, name)
     aliases = dict.fromkeys([*file.merged_identities, *old.merged_identities, old.project_id])
     aliases.pop(file.project_id, None)
     merged = file.with_(
         remote=file.remote or remote,
+        former_remotes=tuple(dict.fromkeys([*file.former_remotes, *old.former_remotes])),
         label=file.label or old.label,
         config=file.config or old.config,
         merged_identities=tuple(aliases),
         created_at=min(filter(None, (file.created_at, old.created_at)), default=None),
     )
-    fs.write(target / store_file.NAME, store_file.dump(merged))
+    fs.write(folder / store_file.NAME, store_file.dump(merged))

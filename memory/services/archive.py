@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from dataclasses import replace as with_changes
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,19 +70,23 @@ def keep_copy(folder: Path, relative: str, data: bytes, why: str) -> Path:
 
 
 def erase(folder: Path, relative: str, identity: str) -> int:
-    """Remove a file and all its archived versions for good, their index lines too; returns how many files went."""
+    """Remove a file, its archived versions and their index lines for good; returns how many files went.
+
+    ``identity`` finds versions from before the file was renamed; empty when another file claims the same one.
+    """
     lines = list(_lines(folder))
     ours = {line.file for line in _collapsed(lines) if line.path == relative}
-    ours |= {file for file in _archived_files(folder) if _claims(folder / FOLDER / file, identity)}
-    gone = 0
-    for path in [folder / relative, *(folder / FOLDER / file for file in sorted(ours))]:
-        with suppress(FileNotFoundError):
-            path.unlink()
-            gone += 1
+    ours |= {file for file in _archived_files(folder) if identity and _claims(folder / FOLDER / file, identity)}
     if ours:
         kept = [json.dumps(line, ensure_ascii=False) for line in lines if line["file"] not in ours]
         fs.write(folder / FOLDER / INDEX, "".join(f"{line}\n" for line in kept).encode())
-    return gone
+    # The file itself goes last: cut off before that, the same request finds it again and finishes the work.
+    doomed = [*(folder / FOLDER / file for file in sorted(ours)), folder / relative]
+    for path in doomed:
+        for leftover in _leftovers(path):
+            leftover.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    return len(doomed)
 
 
 def recover(folder: Path) -> int:
@@ -104,13 +109,15 @@ def recover(folder: Path) -> int:
 
 def open_lines(folder: Path) -> list[Superseded]:
     """Replacements that were announced and not closed."""
-    return [line for line in _collapsed(_lines(folder)) if line.state == "pending"]
+    opened = [line for line in _collapsed(_lines(folder)) if line.state == "pending"]
+    return [line for line in opened if lanes.is_plain(folder, line.path)]
 
 
 def listing(folder: Path) -> list[Superseded]:
     """Every archived version whose file is there, newest first."""
-    there = set(_archived_files(folder))
-    found = [line for line in _collapsed(_lines(folder)) if line.file in there]
+    known = {line.file: line for line in _collapsed(_lines(folder))}
+    unknown = Superseded("", "", "", "unknown", "", "done")
+    found = [known.get(file) or with_changes(unknown, file=file) for file in _archived_files(folder)]
     return sorted(found, key=lambda line: line.when, reverse=True)
 
 
@@ -160,12 +167,19 @@ def _close(folder: Path, file: str, state: str) -> None:
 
 
 def _append(folder: Path, line: dict[str, str]) -> None:
+    """Add a line that is whole or absent; one that a crash cut off gets its line end first."""
     path = inside(folder, f"{FOLDER}/{INDEX}")
     with fs.storage_errors(path):
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            _write_all(handle, json.dumps(line, ensure_ascii=False).encode() + b"\n")
-            os.fsync(handle)
+            end = os.lseek(handle, 0, os.SEEK_END)
+            cut_off = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
+            try:
+                _write_all(handle, b"\n" * cut_off + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, end)
+                raise
         finally:
             os.close(handle)
 
@@ -184,8 +198,8 @@ def _lines(folder: Path) -> Iterator[dict[str, str]]:
     for line in text.splitlines():
         with suppress(ValueError):
             value = json.loads(line)
-            if isinstance(value, dict) and isinstance(value.get("file"), str):
-                yield value
+            if isinstance(value, dict) and _is_file_name(value.get("file")):
+                yield {key: str(item) for key, item in value.items()}
 
 
 def _collapsed(lines: Iterable[dict[str, str]]) -> list[Superseded]:
@@ -205,5 +219,20 @@ def _archived_files(folder: Path) -> list[str]:
     return [entry.name for entry in entries if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False)]
 
 
+def _is_file_name(file: object) -> bool:
+    """Whether a line names a file of the archive itself; the index may have come from another machine."""
+    return isinstance(file, str) and file not in ("", ".", "..") and "/" not in file and "\0" not in file
+
+
+def _leftovers(path: Path) -> list[Path]:
+    """What writers of this file that were killed left beside it (`fs.write` names them so)."""
+    with suppress(FileNotFoundError):
+        start = f".{path.name[:40]}."
+        return [other for other in path.parent.iterdir() if other.name.startswith(start) and other.suffix == ".tmp"]
+    return []
+
+
 def _claims(path: Path, identity: str) -> bool:
-    return markdown.parse(fs.read(path)).meta.get("id") == identity
+    with suppress(OSError):
+        return markdown.parse(fs.read(path)).meta.get("id") == identity
+    return False

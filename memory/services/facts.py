@@ -4,22 +4,25 @@ A fact is one markdown file; once it is on disk the write has succeeded. An inde
 up by the next recall.
 """
 
+import hashlib
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, OperationalError, transaction
 from django.utils import timezone
 
 from coffer import audit, db, fs, later, paths
-from coffer.errors import Conflict, Invalid, MemoryNotFound, Rejected, StorageFailed, TooLarge
+from coffer.errors import Conflict, Invalid, MemoryNotFound, Rejected, StorageFailed, StoreNotFound, TooLarge
 from memory import retrieval
 from memory.files import lanes, markdown, ulid
+from memory.files.lanes import Kind
 from memory.models import Document, Store, Use
-from memory.retrieval import MAX_BYTES
+from memory.retrieval import MAX_BYTES, Entry
 from memory.services import archive
 from memory.services import stores as store_service
 
@@ -94,47 +97,44 @@ def remember(
         "created_at": markdown.stamp(now),
         "updated_at": markdown.stamp(now),
     }
-    with store_service.write_lock(store) as folder:
-        relative = _write_new(folder, title, identity, markdown.dump(meta, text))
+    data = markdown.dump(meta, text)
+    try:
+        relative = _write_new(store, title, identity, data)
+    except StoreNotFound:  # retired or adopted since it was looked up: the fact begins it anew
+        store_service.provision(store.name)
+        relative = _write_new(store, title, identity, data)
     indexed = _settle(store, [relative], "fact_added", identity, actor, characters=len(text))
-    scope = "global" if store.name == "global" else "project"
-    return Remembered(identity, folder / relative, scope, indexed)
+    return Remembered(identity, store_service.folder(store) / relative, store_service.scope_of(store), indexed)
+
+
+def add(store: Store, text: str, *, actor: Actor = "user", title: str = "", description: str = "") -> Fact:
+    """Remember a fact and give it back as it stands on disk."""
+    saved = remember(store, text, actor=actor, title=title, description=description)
+    return _loaded(store, saved.id, saved.path.relative_to(store_service.folder(store)).as_posix())
 
 
 def newest(stores: Sequence[Store], *, limit: int = 100) -> tuple[list[Summary], int]:
     """The newest facts and topics over some stores, and how many there are in all (FR-006)."""
-    for store in stores:
-        store_service.refresh(store)
-    known = [store.pk for store in stores if store.pk is not None]
-    rows = Document.objects.filter(store_id__in=known).exclude(kind="journal").order_by("-time", "-id")
-    found = [Summary(*row) for row in rows.values_list("ref", "title", "kind", "time")[:limit]]
-    return found, rows.count()
+    rows, total = _newest(stores, limit)
+    return [row.summary for row in rows], total
 
 
 def page(store: Store, *, limit: int = 50, offset: int = 0) -> tuple[list[Fact], int]:
     """Facts and topics of one store with their texts, newest first, and the total."""
-    store_service.refresh(store)
-    if store.pk is None:
-        return [], 0
-    rows = store.documents.exclude(kind="journal").order_by("-time", "-id")
+    rows, total = _newest([store], offset + limit)
     facts = []
-    for document in rows[offset : offset + limit]:
-        try:
-            facts.append(_load(store, document))
-        except FileNotFoundError:
-            continue  # deleted since the refresh a moment ago
-    return facts, rows.count()
+    for row in rows[offset:]:
+        with suppress(MemoryNotFound):  # deleted since the look a moment ago
+            facts.append(_loaded(store, row.summary.id, row.path))
+    return facts, total
 
 
 def get(store: Store, identity: str) -> Fact:
     """One fact or topic by its id. Raises MemoryNotFound, TooLarge."""
-    document = _find(store, identity)
-    if document.size > MAX_BYTES:
-        raise TooLarge(f"{document.path} is larger than {MAX_BYTES} bytes; open the file itself.", path=document.path)
-    try:
-        return _load(store, document)
-    except FileNotFoundError:
-        raise _missing(store, identity) from None
+    path, _ = _find(store, identity)
+    if (store_service.folder(store) / path).lstat().st_size > MAX_BYTES:
+        raise TooLarge(f"{path} is larger than {MAX_BYTES} bytes; open the file itself.", path=path)
+    return _loaded(store, identity, path)
 
 
 def edit(
@@ -150,50 +150,51 @@ def edit(
     """Correct a fact or topic; the version before goes to superseded/ (FR-006).
 
     ``if_sha256`` is the hash of the file that the caller read: Conflict when it is another one now. Without it the
-    change is made to whatever is there, again if it changes meanwhile.
+    change is made to whatever is there, again if it changes meanwhile. A title that was the first sentence of the old
+    text follows the new one.
     """
+    change = _Change(text, title, description, if_sha256)
     for attempt in range(RETRIES):
+        path, _ = _find(store, identity)
         try:
-            relative = _edit_once(store, identity, text, title, description, if_sha256)
+            with store_service.write_lock(store) as folder:
+                _edit_once(store, folder, path, change)
             break
+        except FileNotFoundError:
+            raise _missing(store, identity) from None
         except Conflict:
             if if_sha256 is not None or attempt == RETRIES - 1:
                 raise
-    _settle(store, [relative], "fact_edited", identity, actor, characters=len(text or ""))
-    return get(store, identity)
+    _settle(store, [path], "fact_edited", identity, actor, characters=len(text or ""))
+    return _loaded(store, identity, path)
 
 
 def delete(store: Store, identity: str, *, forever: bool = False, actor: Actor = "user") -> None:
     """Remove a fact or topic: into superseded/, or with ``forever`` so that no byte of it stays anywhere."""
-    document = _find(store, identity)
+    path, claimed = _find(store, identity)
     with store_service.write_lock(store) as folder:
-        if not archive.inside(folder, document.path).exists():
+        if not archive.inside(folder, path).exists():
             raise _missing(store, identity)
         if forever:
-            archive.erase(folder, document.path, document.claimed)
+            archive.erase(folder, path, claimed)
         else:
-            archive.remove(folder, document.path, "deleted")
-    event = "fact_erased" if forever else "fact_deleted"
-    _settle(store, [document.path], event, identity, actor)
+            archive.remove(folder, path, "deleted")
+    _settle(store, [path], "fact_erased" if forever else "fact_deleted", identity, actor)
     if forever:
-        Use.objects.filter(store=store.name, ref=identity).delete()
-        _leave_no_byte()
+        _leave_no_byte(store, identity)
 
 
 def clear(store: Store, *, actor: Actor = "user") -> int:
     """Archive every fact and topic of a store; the store stays. Returns how many went."""
-    if not paths.store(store.name).is_dir():
+    if not store_service.folder(store).is_dir():
         return 0
-    store_service.refresh(store)
-    files = list(store.documents.exclude(kind="journal").values_list("path", flat=True))
     gone = []
     with store_service.write_lock(store) as folder:
-        for relative in files:
-            try:
-                archive.remove(folder, relative, "cleared")
-            except FileNotFoundError:
-                continue  # deleted by hand meanwhile: it is gone all the same
-            gone.append(relative)
+        for relative in sorted(lanes.walk(folder).files):
+            if lanes.recallable(relative) is not Kind.JOURNAL:
+                with suppress(FileNotFoundError):  # deleted by hand meanwhile: it is gone all the same
+                    archive.remove(folder, relative, "cleared")
+                    gone.append(relative)
     _settle(store, gone, "store_cleared", "", actor, facts=len(gone))
     return len(gone)
 
@@ -221,78 +222,124 @@ def _one_line(text: str) -> str:
     return " ".join(markdown.clean(text).split())[:MAX_TITLE]
 
 
-def _write_new(folder: Path, title: str, identity: str, data: bytes) -> str:
+def _write_new(store: Store, title: str, identity: str, data: bytes) -> str:
     """Create the file under a name that is free, longer tails on collision."""
-    fs.ensure_dir(archive.inside(folder, "knowledge/inbox"))
-    for name in lanes.fact_names(title, identity):
-        relative = f"knowledge/inbox/{name}"
-        try:
-            fs.create(folder / relative, data)
-            return relative
-        except FileExistsError:
-            continue
+    with store_service.write_lock(store) as folder:
+        fs.ensure_dir(archive.inside(folder, lanes.INBOX))
+        for name in lanes.fact_names(title, identity):
+            with suppress(FileExistsError):
+                fs.create(folder / lanes.INBOX / name, data)
+                return f"{lanes.INBOX}/{name}"
     raise StorageFailed(f"No free file name for {identity} in {folder}; move old files away.")
 
 
-def _edit_once(
-    store: Store, identity: str, text: str | None, title: str | None, description: str | None, if_sha256: str | None
-) -> str:
-    document = _find(store, identity)
-    with store_service.write_lock(store) as folder:
-        try:
-            data = fs.read(archive.inside(folder, document.path))
-        except FileNotFoundError:
-            raise _missing(store, identity) from None
-        current = archive.sha256(data)
-        if if_sha256 is not None and if_sha256 != current:
-            raise Conflict(
-                f"{document.path} changed since it was read; read it again and repeat the change.", sha256=current
-            )
-        if (title is not None or description is not None) and markdown.parse(data).raw_block is not None:
-            raise Invalid(f"The frontmatter of {document.path} is not valid YAML; correct the file by hand first.")
-        updates: dict[str, Any] = {"updated_at": markdown.stamp(timezone.now())}
-        if title is not None:
-            updates["title"] = _one_line(title)
-        if description is not None:
-            updates["description"] = _one_line(description)
-        body = checked_text(store, text) if text is not None else None
-        changed = markdown.replace(data, updates, body)
-        archive.replace(folder, document.path, expected_sha256=current, data=changed, why="edited")
-    return document.path
+@dataclass(frozen=True)
+class _Change:
+    text: str | None
+    title: str | None
+    description: str | None
+    if_sha256: str | None
 
 
-def _find(store: Store, identity: str) -> Document:
-    store_service.refresh(store)
-    document = store.documents.exclude(kind="journal").filter(ref=identity).first() if store.pk else None
-    if document is None:
-        raise _missing(store, identity)
-    return document
+def _edit_once(store: Store, folder: Path, path: str, change: _Change) -> None:
+    data = fs.read(archive.inside(folder, path))
+    current = archive.sha256(data)
+    if change.if_sha256 is not None and change.if_sha256 != current:
+        raise Conflict(f"{path} changed since it was read; read it again and repeat the change.", sha256=current)
+    page = markdown.parse(data)
+    if page.raw_block is not None and (change.title, change.description) != (None, None):
+        raise Invalid(f"The frontmatter of {path} is not valid YAML; correct the file by hand first.")
+    body = checked_text(store, change.text) if change.text is not None else None
+    updates = {"updated_at": markdown.stamp(timezone.now()), **_new_titles(page, change, body)}
+    changed = markdown.replace(data, updates, body)
+    archive.replace(folder, path, expected_sha256=current, data=changed, why="edited")
+
+
+def _new_titles(page: markdown.Page, change: _Change, body: str | None) -> dict[str, str]:
+    titles = {}
+    if change.title is not None:
+        titles["title"] = _one_line(change.title) or markdown.first_sentence(page.body if body is None else body)
+    elif body is not None and page.meta.get("title") == markdown.first_sentence(page.body):
+        titles["title"] = markdown.first_sentence(body)
+    if change.description is not None:
+        titles["description"] = _one_line(change.description)
+    return titles
+
+
+@dataclass(frozen=True)
+class _Row:
+    summary: Summary
+    path: str
+
+
+def _newest(stores: Sequence[Store], limit: int) -> tuple[list[_Row], int]:
+    """Rows of the index, and in their place what is on disk of files that the index is behind with."""
+    behind = {store.name: store_service.refresh(store).behind for store in stores}
+    late = {(store.pk, path) for store in stores for path in behind[store.name]}
+    known = [store.pk for store in stores if store.pk is not None]
+    found = Document.objects.filter(store_id__in=known).exclude(kind=Kind.JOURNAL).order_by("-time", "-id")
+    columns = ("store_id", "path", "ref", "title", "kind", "time")
+    indexed = [row for row in found.values_list(*columns)[: limit + len(late)] if row[:2] not in late]
+    rows = [_Row(Summary(*row[2:]), row[1]) for row in indexed]
+    if not late:
+        return rows, found.count()
+    rows += [_row(ref, entry) for store in stores for ref, entry in _late(store, behind[store.name], limit)]
+    rows.sort(key=lambda row: row.summary.time, reverse=True)
+    return rows[:limit], sum(map(store_service.fact_count, stores))
+
+
+def _late(store: Store, behind: Sequence[str], limit: int | None = None) -> list[tuple[str, Entry]]:
+    facts = [path for path in behind if lanes.recallable(path) is not Kind.JOURNAL]
+    return retrieval.late(store, facts, limit)
+
+
+def _row(ref: str, entry: Entry) -> _Row:
+    return _Row(Summary(ref, entry.title, entry.kind.value, entry.time), entry.path)
+
+
+def _find(store: Store, identity: str) -> tuple[str, str]:
+    """The path of a fact or topic, and the id that its file claims when no other file does. Raises MemoryNotFound."""
+    behind = store_service.refresh(store).behind
+    found = store.documents.exclude(kind=Kind.JOURNAL) if store.pk is not None else Document.objects.none()
+    known = found.filter(ref=identity).values_list("path", "claimed").first()
+    if known is not None and known[0] not in behind:
+        path, claimed = known
+        return path, claimed if found.filter(claimed=claimed).count() == 1 else ""
+    for ref, entry in _late(store, behind):
+        if ref == identity:
+            return entry.path, ""
+    raise _missing(store, identity)
 
 
 def _missing(store: Store, identity: str) -> MemoryNotFound:
     return MemoryNotFound(f"{store.name} holds no fact or topic {identity[:80]!r}.", store=store.name)
 
 
-def _load(store: Store, document: Document) -> Fact:
-    path = paths.store(store.name) / document.path
-    if document.size > MAX_BYTES:
-        data, text = b"", ""
-    else:
-        data = fs.read(path)
-        text = markdown.parse(data).body
+def _loaded(store: Store, identity: str, path: str) -> Fact:
+    """A fact as its file says, without a look at the index. Raises MemoryNotFound."""
+    entry = retrieval.peek(store, path)
+    if entry is None:
+        raise _missing(store, identity)
+    file = store_service.folder(store) / path
     return Fact(
-        id=document.ref,
-        kind=document.kind,
-        title=document.title,
-        description=document.description,
-        text=text,
-        metadata={"actor": document.actor or "user", "origin_session_id": document.session},
-        created_at=document.created_at,
-        updated_at=document.time,
-        sha256=archive.sha256(data) if data else document.sha256,
-        path=path,
-        problem=document.problem,
+        id=identity,
+        kind=entry.kind.value,
+        title=entry.title,
+        description=entry.description,
+        text=entry.body,
+        metadata={"actor": entry.actor or "user", "origin_session_id": entry.session},
+        created_at=entry.created_at,
+        updated_at=entry.time,
+        sha256=entry.sha256 if entry.stat.size <= MAX_BYTES else _digest(file),
+        path=file,
+        problem=entry.problem,
     )
+
+
+def _digest(file: Path) -> str:
+    with suppress(OSError), file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+    return ""
 
 
 def _settle(store: Store, files: Sequence[str], event: str, ref: str, actor: Actor, **counts: int) -> bool:
@@ -312,7 +359,21 @@ def _settle(store: Store, files: Sequence[str], event: str, ref: str, actor: Act
         return False
 
 
-def _leave_no_byte() -> None:
-    """Rewrite index and database file, so that no free page keeps a word."""
-    retrieval.optimize()
-    db.compact()
+def _leave_no_byte(store: Store, identity: str) -> None:
+    """Take a fact out of the index and rewrite the database file, so that no free page keeps a word of it."""
+    for damaged in paths.backups().glob("damaged-*"):
+        damaged.unlink(missing_ok=True)
+
+    def write() -> None:
+        if store_service.refresh(store).behind:
+            raise OperationalError("database is locked")  # `later` waits as for any other lock
+        with db.patience(1.0):
+            Use.objects.filter(store=store.name, ref=identity).delete()
+            retrieval.optimize()
+            db.compact()
+
+    try:
+        write()
+    except DatabaseError:
+        log.warning("the database is busy; an erased fact leaves its pages later")
+        later.write(write)

@@ -5,15 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from django.db import DatabaseError
 from django.utils import timezone
 
-from coffer import audit, db, fs, later, paths
+from coffer import fs, paths
 from coffer.errors import Rejected, ScopeUnresolved
 from memory.files import git, markdown
 from memory.files.git import Branch
-from memory.models import Store
-from memory.services import archive
+from memory.services import archive, trail
 from memory.services import stores as store_service
 from memory.services.stores import Place
 
@@ -57,7 +55,7 @@ def save(place: Place, body: str, *, actor: str = "agent") -> Saved:
         fs.ensure_dir(path.parent)
         _archive_lost_lines(folder, relative, body)
         fs.write(path, markdown.dump(meta, body))
-    _record(store, branch.slug, actor, len(body))
+    trail.record("handoff_set", store=store.name, ref=branch.slug, actor=actor, characters=len(body))
     return Saved(branch.name, "project", path)
 
 
@@ -153,14 +151,3 @@ def _since(place: Place, commit: str) -> list[str]:
     if dirty is not None:
         told.append(f"Files changed and not committed now: {dirty}.")
     return told
-
-
-def _record(store: Store, slug: str, actor: str, characters: int) -> None:
-    def write() -> None:
-        audit.record("handoff_set", store=store.name, ref=slug, actor=actor, characters=characters)
-
-    try:
-        with db.patience(1.0):
-            write()
-    except DatabaseError:
-        later.write(write)

@@ -4,31 +4,30 @@ The folder and its ``store.yaml`` are the truth; rows are a copy that start-up a
 """
 
 import logging
+import os
 import re
-import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from django.db import DatabaseError, IntegrityError
 from django.utils import timezone
 
-from coffer import audit, db, env, fs, later, paths
-from coffer.errors import ConfigInvalid, Invalid, ScopeUnresolved, StoreNotFound
+from coffer import env, fs, paths
+from coffer.errors import CofferError, ConfigInvalid, Invalid, ScopeUnresolved, StoreNotFound
 from memory import retrieval
 from memory.files import git, lanes, store_file
 from memory.files.git import Repository
+from memory.files.lanes import Kind
 from memory.files.store_file import StoreFile
-from memory.models import Document, Store, Use
-from memory.services import adoption, archive
+from memory.models import Document, Store
+from memory.services import adoption, archive, store_rows, trail
+from memory.services.store_rows import GLOBAL, GLOBAL_ID, MAX_LABEL
 
 log = logging.getLogger("memory.stores")
-GLOBAL = "global"
-GLOBAL_ID = "0" * 26
-MAX_LABEL = 200
 SCOPES = ("project", "global", "both")
 _looked_after: set[str] = set()  # store folders whose archive this process has checked for cut-off replacements
 _NAME = re.compile(r"global|project-[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -77,11 +76,11 @@ def locate(cwd: str | None) -> Place:
     if repository is None:
         return Place(cwd, reason=f"{cwd} is not inside a git work tree that can be a project.")
     name = _name_of(repository)
-    store = _row(name)
+    store = store_rows.find(name)
     label = ""
     if store is not None:
         label = store.label
-        _learn_root(store, repository)
+        store_rows.learn_root(store, repository)
     return Place(cwd, repository, Project(name, label or _root_name(repository.root), str(repository.root)))
 
 
@@ -97,7 +96,7 @@ def for_reading(place: Place, scope: str) -> list[Store]:
             raise ScopeUnresolved(_unresolved(place))
     if scope != "project":
         names.append(GLOBAL)
-    return [store for name in names if (store := _row(name)) is not None]
+    return [store for name in names if (store := store_rows.find(name)) is not None]
 
 
 def for_writing(place: Place, scope: str) -> Store:
@@ -109,14 +108,14 @@ def for_writing(place: Place, scope: str) -> Store:
     if place.project is None or place.repository is None:
         raise ScopeUnresolved(_unresolved(place))
     store = provision(place.project.store, place.repository)
-    _learn_root(store, place.repository)
+    store_rows.learn_root(store, place.repository)
     return store
 
 
 def get(name: str) -> Store:
     """A store by name; ``global`` is always there. Raises StoreNotFound, without making anything."""
     check_name(name)
-    store = _row(name)
+    store = store_rows.find(name)
     if store is None:
         if name != GLOBAL:
             raise StoreNotFound(f"There is no store {name}; `coffer memory list` shows those there are.", store=name)
@@ -132,22 +131,26 @@ def check_name(name: str) -> str:
 
 
 def provision(name: str, repository: Repository | None = None) -> Store:
-    """The store of that name, its folder made if this is its first write."""
+    """The store of that name, its folder and ``store.yaml`` made if this is its first write."""
     check_name(name)
     folder = paths.store(name)
-    if not folder.exists():
+    if not (folder / store_file.NAME).exists():
         with fs.locked(f"{name}.write.lock"):
-            if not folder.exists():
+            if not (folder / store_file.NAME).exists():
                 _make_folder(folder, name, repository)
-    store = _row(name)
-    assert store is not None  # noqa: S101 - the folder is there now, and _row answers for every folder
+    store = store_rows.find(name)
+    if store is None:
+        raise _removed(name)
+    if repository and repository.remote and not store.remote and store.project_id == repository.project_id:
+        # Made by a program that knows no repository (REST), or before the repository had a remote.
+        with suppress(ConfigInvalid):
+            store = _change_file(store, remote=repository.remote)
     return store
 
 
 def all_stores() -> list[Store]:
     """Every store on disk, global first, then by last write; rows are made for folders that have none."""
-    known = {store.name: store for store in Store.objects.all()}
-    found = [known.get(name) or _row(name) for name in names_on_disk()]
+    found = [store_rows.find(name) for name in names_on_disk()]
     stores = [store for store in found if store is not None]
     if not any(store.name == GLOBAL for store in stores):
         stores.append(get(GLOBAL))
@@ -168,7 +171,7 @@ def rebuild() -> None:
     """Refill the rows from the folders: labels, aliases and settings come from ``store.yaml``."""
     retrieval.mend()
     for name in names_on_disk():
-        _sync(name)
+        store_rows.sync(name)
 
 
 def display_name(store: Store) -> str:
@@ -189,8 +192,10 @@ def set_label(store: Store, label: str) -> Store:
         raise Invalid(f"The label has {len(label)} characters; at most {MAX_LABEL} are shown anywhere.")
     if any(not character.isprintable() for character in label):
         raise Invalid("The label holds control or direction characters; use printable text only.")
+    if _NAME.fullmatch(label):
+        raise Invalid("The label has the form of a store's name; use another one, or nobody knows which is meant.")
     store = _change_file(store, label=label)
-    audit.record("store_labelled", store=store.name, actor="user", characters=len(label))
+    trail.record("store_labelled", store=store.name, actor="user", characters=len(label))
     return store
 
 
@@ -199,7 +204,7 @@ def configure(store: Store, changes: dict[str, Any]) -> Store:
     config = {**store.config, **changes}
     _check_config(config)
     store = _change_file(store, config={key: value for key, value in config.items() if value is not None})
-    audit.record("store_configured", store=store.name, actor="user", settings=len(changes))
+    trail.record("store_configured", store=store.name, actor="user", settings=len(changes))
     return store
 
 
@@ -235,42 +240,40 @@ def max_fact_chars(store: Store) -> int:
 
 def metrics(store: Store) -> Metrics:
     """Counts and sizes as they are on disk now."""
-    refresh(store)
-    folder = paths.store(store.name)
-    kinds = list(store.documents.values_list("kind", flat=True)) if store.pk else []
-    inbox = kinds.count("fact")
-    sizes = [file.lstat() for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
-    last = max((size.st_mtime for size in sizes), default=None)
+    kinds = _kinds(store)
+    sizes, last = 0, 0.0
+    for path, _, names in os.walk(folder(store)):
+        for name in names:
+            with suppress(FileNotFoundError):
+                found = os.lstat(os.path.join(path, name))
+                sizes, last = sizes + found.st_size, max(last, found.st_mtime)
     return Metrics(
-        fact_count=len(kinds) - kinds.count("journal"),
-        topic_count=kinds.count("topic"),
-        inbox_count=inbox,
-        journal_days=kinds.count("journal"),
-        disk_bytes=sum(size.st_size for size in sizes),
+        fact_count=kinds[Kind.FACT] + kinds[Kind.TOPIC],
+        topic_count=kinds[Kind.TOPIC],
+        inbox_count=kinds[Kind.FACT],
+        journal_days=kinds[Kind.JOURNAL],
+        disk_bytes=sizes,
         last_write_at=datetime.fromtimestamp(last, UTC) if last else None,
     )
 
 
 def fact_count(store: Store) -> int:
-    """Facts and topics in the index; journal days do not count (FR-043)."""
-    return store.documents.exclude(kind="journal").count() if store.pk else 0
+    """Facts and topics on disk, indexed or not; journal days do not count (FR-043)."""
+    kinds = _kinds(store)
+    return kinds[Kind.FACT] + kinds[Kind.TOPIC]
 
 
 def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Changes:
     """Bring a store's index in line with its files, putting back first what a killed replacement left aside."""
-    if store.pk is None:
-        saved = _row(store.name)
-        if saved is None or saved.pk is None:
-            names = tuple(lanes.walk(paths.store(store.name)).files) if paths.store(store.name).is_dir() else ()
-            return retrieval.Changes(added=names, behind=names)
-        store.pk = saved.pk
-    changes = retrieval.refresh(store, files)
-    if files is None and (changes.removed or str(paths.store(store.name)) not in _looked_after):
-        _looked_after.add(str(paths.store(store.name)))
-        if archive.open_lines(paths.store(store.name)):
-            with write_lock(store) as folder:
+    changes = _reconciled(store, files)
+    folder = paths.store(store.name)
+    if files is None and (changes.removed or str(folder) not in _looked_after):
+        _looked_after.add(str(folder))
+        if archive.open_lines(folder):
+            # Whoever is replacing a file at this moment closes its line itself: not worth a long wait.
+            with suppress(CofferError), write_lock(store, seconds=1.0):
                 archive.recover(folder)
-            changes = retrieval.refresh(store)
+            changes = _reconciled(store, None)
     return changes
 
 
@@ -288,40 +291,24 @@ def reindex(progress: Callable[[str], None] | None = None) -> tuple[int, list[tu
 
 
 def retire(store: Store) -> Path:
-    """Move a project's store to retired/, from where a person can bring it back. Raises Invalid for global."""
+    """Move a project's store to retired/, from where a person can bring it back. Raises Invalid, StoreNotFound."""
     if store.name == GLOBAL:
         raise Invalid("The global store cannot be removed; clear it instead.")
-    with fs.locked(f"{store.name}.write.lock"):
-        target = _retired_name(store.name)
-        fs.ensure_dir(target.parent)
-        shutil.move(paths.store(store.name), target)
-    if store.pk is not None:
-        retrieval.forget(store)
-        Store.objects.filter(pk=store.pk).delete()
-    Use.objects.filter(store=store.name).delete()
-    audit.record("store_retired", store=store.name, actor="user")
+    with write_lock(store) as folder:
+        target = adoption.retire(folder, store.name)
+    store_rows.drop(store.name)
+    trail.record("store_retired", store=store.name, actor="user")
     return target
 
 
 @contextmanager
-def write_lock(store: Store) -> Iterator[Path]:
+def write_lock(store: Store, *, seconds: float = 10.0) -> Iterator[Path]:
     """Hold the store's write lock around one file change; yields its folder. Raises Busy, StoreNotFound."""
-    with fs.locked(f"{store.name}.write.lock"):
+    with fs.locked(f"{store.name}.write.lock", seconds=seconds):
         folder = paths.store(store.name)
         if not folder.is_dir():
-            raise StoreNotFound(f"{store.name} was removed meanwhile; try again to start a new one.", store=store.name)
+            raise _removed(store.name)
         yield folder
-
-
-def _learn_root(store: Store, repository: Repository) -> None:
-    """Remember where this project was last seen; the old place joins the former ones."""
-    root = str(repository.root)
-    if store.pk is None or store.project_root == root:
-        return
-    former = [place for place in [*store.former_roots, store.project_root] if place and place != root]
-    store.project_root, store.former_roots = root, former[-20:]
-    changes = {"project_root": root, "former_roots": store.former_roots}
-    later.write(lambda: Store.objects.filter(pk=store.pk).update(**changes))
 
 
 def _name_of(repository: Repository) -> str:
@@ -329,69 +316,45 @@ def _name_of(repository: Repository) -> str:
     name = f"project-{repository.project_id}"
     if repository.remote is not None:
         older = f"project-{git.project_id(str(repository.root))}"
-        if paths.store(older).is_dir():
-            adoption.adopt(older, name, repository.remote)
-            _carry_row(older, name)
-    return name if paths.store(name).is_dir() else _survivor(repository.project_id) or name
+        if paths.store(older).is_dir() and not _adopted(older, name, repository.remote):
+            return name if paths.store(name).is_dir() else older
+    return name if paths.store(name).is_dir() else store_rows.survivor(repository.project_id) or name
 
 
-def _survivor(project_id: str) -> str | None:
-    """The store that a merged identity lives on in (FR-058)."""
-    rows = Store.objects.exclude(merged_identities=[]).values_list("name", "merged_identities")
-    return next((name for name, aliases in rows if project_id in aliases), None)
-
-
-def _carry_row(older: str, name: str) -> None:
-    """Let index, roots and use counts follow the files; a target that has a row of its own keeps it."""
-    old = Store.objects.filter(name=older).first()
-    if old is not None and Store.objects.filter(name=name).exists():
-        retrieval.forget(old)
-        old.delete()
-    elif old is not None:
-        Store.objects.filter(pk=old.pk).update(name=name)
-        Use.objects.filter(store=older).update(store=name)
-    _sync(name)
-
-
-def _row(name: str) -> Store | None:
-    """The row of an existing folder, made when missing; unsaved when the database is locked; None without folder."""
-    if not paths.store(name).is_dir():
-        return None
-    store = Store.objects.filter(name=name).first()
-    return store if store is not None else _sync(name)
-
-
-def _sync(name: str) -> Store:
-    """Bring a row in line with ``store.yaml``."""
-    project_id = GLOBAL_ID if name == GLOBAL else name.removeprefix("project-")
+def _adopted(older: str, name: str, remote: str) -> bool:
+    """Whether the older store is part of the new one now; reading goes on with what there is when it cannot be."""
     try:
-        file = store_file.read(paths.store(name), name, project_id)
-    except (store_file.Unreadable, OSError) as error:
-        log.warning("store.yaml cannot be read store=%s reason=%s", name, type(error).__name__)
-        file = StoreFile(name=name, project_id=project_id)
-    values = {
-        "project_id": project_id,
-        "remote": file.remote,
-        "former_remotes": list(file.former_remotes),
-        "label": file.label[:MAX_LABEL],
-        "config": file.config,
-        "merged_identities": list(file.merged_identities),
-    }
-    born = file.created_at or timezone.now()
-    try:
-        with db.patience(1.0):
-            store, _ = Store.objects.update_or_create(
-                name=name, defaults=values, create_defaults={**values, "created_at": born, "updated_at": born}
-            )
-        return store
-    except (DatabaseError, IntegrityError) as error:
-        if not db.locked(error):
-            raise
-        return Store(name=name, created_at=born, updated_at=born, **values)
+        adoption.adopt(older, name, remote)
+    except (CofferError, OSError) as error:
+        log.warning("a store could not be adopted from=%s to=%s error=%s", older, name, type(error).__name__)
+        return False
+    store_rows.carry(older, name)
+    return True
+
+
+def _reconciled(store: Store, files: Sequence[str] | None) -> retrieval.Changes:
+    if store.pk is not None or store_rows.saved(store):
+        try:
+            return retrieval.refresh(store, files)
+        except Store.DoesNotExist:  # retired, adopted or rebuilt since this object was read
+            if store_rows.saved(store):
+                return retrieval.refresh(store, files)
+    names = tuple(lanes.walk(paths.store(store.name)).files)
+    return retrieval.Changes(added=names, behind=names)
+
+
+def _kinds(store: Store) -> Counter[Kind | None]:
+    """How many files of each kind there are, by a look at the disk."""
+    return Counter(map(lanes.recallable, lanes.walk(paths.store(store.name)).files))
+
+
+def _removed(name: str) -> StoreNotFound:
+    return StoreNotFound(f"{name} was removed meanwhile; try again to start a new one.", store=name)
 
 
 def _make_folder(folder: Path, name: str, repository: Repository | None) -> None:
     fs.ensure_dir(folder)
+    # A folder that somebody made by hand, or whose maker was killed, may hold memory already.
     file = StoreFile(
         name=name,
         project_id=GLOBAL_ID if name == GLOBAL else name.removeprefix("project-"),
@@ -409,7 +372,7 @@ def _change_file(store: Store, **changes: Any) -> Store:
         except store_file.Unreadable as error:
             raise ConfigInvalid(f"{folder / store_file.NAME} cannot be read ({error}); correct it by hand.") from error
         fs.write(folder / store_file.NAME, store_file.dump(file.with_(**changes)))
-    return _sync(store.name)
+    return store_rows.sync(store.name)
 
 
 def _check_config(config: dict[str, Any]) -> None:
@@ -423,11 +386,6 @@ def _check_config(config: dict[str, Any]) -> None:
 def _root_name(root: Path) -> str:
     """The folder's name; of a bare hub the name without its ending, or its parent's when it is only an ending."""
     return root.name.removesuffix(".git").lstrip(".") or root.parent.name or str(root)
-
-
-def _retired_name(name: str) -> Path:
-    stamp = timezone.now().strftime("%Y%m%dT%H%M%S%fZ")
-    return paths.retired() / f"{name}-{stamp}"
 
 
 def _unresolved(place: Place) -> str:

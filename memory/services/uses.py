@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from django.db import transaction
-from django.db.models import F
+from django.db import connection, transaction
+from django.utils import timezone
 
 from coffer import later
-from memory.models import Use
 
 Kind = Literal["recalled", "delivered", "opened"]
 
@@ -20,9 +19,15 @@ def count(kind: Kind, documents: Iterable[tuple[str, str]]) -> None:
 
 
 def _write(kind: Kind, documents: list[tuple[str, str]]) -> None:
-    with transaction.atomic():
-        for store, ref in documents:
-            row, made = Use.objects.get_or_create(store=store, ref=ref, defaults={kind: 1})
-            if not made:
-                setattr(row, kind, F(kind) + 1)
-                row.save(update_fields=[kind, "last_at"])
+    """One statement for all: adding up must not lose a count between a read and a write."""
+    now = timezone.now()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO memory_use (store, ref, delivered, recalled, opened, last_at) VALUES (%s, %s, 0, 0, 0, %s) "
+            "ON CONFLICT (store, ref) DO NOTHING",
+            [(store, ref, now) for store, ref in documents],
+        )
+        cursor.executemany(
+            f"UPDATE memory_use SET {kind} = {kind} + 1, last_at = %s WHERE store = %s AND ref = %s",
+            [(now, store, ref) for store, ref in documents],
+        )

@@ -24,7 +24,8 @@ class Command(BaseCommand):
         parser.add_argument("--slow", type=float, default=30.0, help="seconds that the slow neighbour waits")
 
     def handle(self, *, facts: str, rounds: int, slow: float, **_: Any) -> None:
-        if os.environ.get(_INSIDE) != os.environ.get("COFFER_HOME"):
+        inside = os.environ.get(_INSIDE)
+        if not inside or inside != os.environ.get("COFFER_HOME"):  # never in a person's own home
             self._run_in_temporary_home(facts, rounds, slow)
             return
         from gateway import bench  # noqa: PLC0415 - it sets Django up for the temporary home

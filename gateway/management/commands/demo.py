@@ -9,8 +9,9 @@ from gateway import demo
 
 
 class Command(BaseCommand):
-    help = "Show two agents sharing one memory, in a temporary home and repository; exits 1 when a step fails."
-    requires_system_checks: list[str] = []
+    help = "Show two agents sharing one memory, in a temporary home and repository"
+    requires_system_checks = []
+    needs_database = False
 
     def handle(self, *args: Any, **options: Any) -> None:
         failed = 0
@@ -23,7 +24,7 @@ class Command(BaseCommand):
             raise CommandError(f"The demo stopped: {error}") from error
         if failed:
             raise CommandError(f"{failed} of the demo's steps failed.")
-        self.stdout.write("Nothing of this was left on disk; your own memory was not touched.")
+        self.stdout.write("That is Coffer. Your own memory was not touched.")
 
     def _show(self, step: demo.Step) -> None:
         mark = self.style.SUCCESS("✓") if step.passed else self.style.ERROR("✗")
