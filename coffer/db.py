@@ -59,9 +59,14 @@ def prepare() -> None:
 
 
 def damaged(error: BaseException) -> bool:
-    """Whether an error says that the file, not the query or a lock, is at fault."""
+    """Whether an error says that the file, not the query or a lock, is at fault.
+
+    A database emptied in place under open connections also calls itself locked, and stays so: its mark is gone.
+    """
+    if not isinstance(error, DatabaseError | sqlite3.DatabaseError):
+        return False
     text = str(error).lower()
-    return isinstance(error, DatabaseError | sqlite3.DatabaseError) and any(word in text for word in _DAMAGE)
+    return any(word in text for word in _DAMAGE) or (locked(error) and _readable_mark() != _schema_mark())
 
 
 def locked(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from django.db import DatabaseError, connection
 
 from coffer import db
+from coffer.errors import where
 
 log = logging.getLogger("coffer.later")
 PATIENCE = 30.0
@@ -72,7 +73,11 @@ def _run(job: Callable[[], object]) -> None:
                 time.sleep(0.2)
                 continue
             _dropped += 1
-            log.warning("a late write was dropped error=%s dropped=%d", type(error).__name__, _dropped)
+            log.warning("a late write was dropped error=%s dropped=%d", where(error), _dropped)
+            return
+        except Exception as error:  # whatever it is, the rows behind it still have to be written
+            _dropped += 1
+            log.error("a late write failed error=%s dropped=%d", where(error), _dropped)
             return
 
 

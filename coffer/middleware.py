@@ -1,12 +1,26 @@
-"""What every request to Django passes: a database that was replaced or damaged under a running daemon."""
+"""What every request to Django passes: static files, and a database that was replaced or damaged meanwhile."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+from whitenoise.middleware import WhiteNoiseMiddleware
+from whitenoise.responders import StaticFile
 
 from coffer import db
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class Static(WhiteNoiseMiddleware):  # type: ignore[misc]  # whitenoise has no types
+    """Static files in one piece: they are small, and a synchronous stream makes Django's ASGI handler warn."""
+
+    @staticmethod
+    def serve(static_file: StaticFile, request: HttpRequest) -> HttpResponse:
+        streamed = WhiteNoiseMiddleware.serve(static_file, request)
+        whole = HttpResponse(b"".join(streamed.streaming_content), status=streamed.status_code)
+        streamed.close()
+        whole.headers = streamed.headers
+        return whole
 
 
 class Heal:

@@ -1,6 +1,7 @@
 """What every app writes or reads: the audit trail. Ids, sizes and counts only, never content."""
 
 from django.db import models
+from django.utils import timezone
 
 
 class AuditEntry(models.Model):
@@ -11,7 +12,7 @@ class AuditEntry(models.Model):
     ref = models.CharField(max_length=200, blank=True)
     actor = models.CharField(max_length=10)
     counts = models.JSONField(default=dict)
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    at = models.DateTimeField(default=timezone.now, db_index=True)
 
     class Meta:
         ordering = ["-at", "-id"]

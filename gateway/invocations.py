@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from coffer import db, later
-from coffer.errors import Busy, CofferError
+from coffer.errors import Busy, CofferError, where
 from gateway.caller import Caller
 from gateway.models import Invocation
 from gateway.tools import Answer, Tool
@@ -53,7 +53,7 @@ def _heal(tool: Tool, caller: Caller, arguments: Mapping[str, Any]) -> Answer:
     except Exception as error:
         if not db.damaged(error):
             raise
-        log.warning("database damaged tool=%s error=%s", tool.name, _where(error))
+        log.warning("database damaged tool=%s error=%s", tool.name, where(error))
     db.recover()
     return tool.call(caller, arguments)
 
@@ -63,14 +63,6 @@ def _failure(tool: Tool, error: Exception) -> CofferError:
         return error
     if db.locked(error):
         return Busy("Another program is writing to Coffer's database; try again in a moment.")
-    log.error("tool failed tool=%s error=%s", tool.name, _where(error))
+    log.error("tool failed tool=%s error=%s", tool.name, where(error))
     return CofferError("Something went wrong inside Coffer; logs/daemon.log names the place.")
 
-
-def _where(error: Exception) -> str:
-    """Type and place of an error, without its message: that may hold content."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}" if trace else "?"
-    return f"{type(error).__name__} at {place}"

@@ -1,6 +1,7 @@
 """One row per tool call: who, when, how long, how it went; never arguments or what came back (FR-016)."""
 
 from django.db import models
+from django.utils import timezone
 
 
 class Invocation(models.Model):
@@ -11,7 +12,7 @@ class Invocation(models.Model):
     outcome = models.CharField(max_length=40)  # ok, or the error's code
     items = models.PositiveIntegerField(default=0)
     ms = models.PositiveIntegerField()
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    at = models.DateTimeField(default=timezone.now, db_index=True)  # of the call: the row may be written later
 
     class Meta:
         ordering = ["-at", "-id"]
