@@ -26,7 +26,7 @@ demo: venv ## two agents share one memory, in a temporary home and repository
 	@$(BIN)/coffer demo
 
 test: dev ## run the tests
-	@$(BIN)/python -m pytest -q -m "not hold"
+	@$(BIN)/python -m pytest -q
 
 verify: dev ## format, lint, types, import contracts, documentation and tests
 	@$(BIN)/ruff format --check .
@@ -39,7 +39,7 @@ bench: venv ## measure against the bars of the documentation
 	@$(BIN)/coffer bench
 
 hold: dev ## the long tests, at full length: many rounds of crashes and races
-	@env -u COFFER_TEST_ROUNDS $(BIN)/python -m pytest -q -m hold || { code=$$?; [ $$code -eq 5 ] && echo "hold: skipped, there are no such tests yet"; }
+	@COFFER_TEST_ROUNDS=full $(BIN)/python -m pytest -q -m hold || { code=$$?; [ $$code -eq 5 ] && echo "hold: skipped, there are no such tests yet"; }
 
 test-agents: dev ## the tests with agents' real programs
 	@if [ -d tests/real_agents ]; then $(BIN)/python -m pytest -q tests/real_agents; \

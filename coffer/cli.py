@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coffer import __version__, env
-from coffer.errors import CofferError
+from coffer.errors import CofferError, where
 from coffer.launchers import PACKAGES, root
 
 if TYPE_CHECKING:
@@ -130,11 +130,7 @@ def _sentence(error: Exception) -> str:
 
     if isinstance(error, CofferError | CommandError | ImproperlyConfigured):
         return str(error)
-    trace: Any = error.__traceback__
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-    return f"something went wrong inside ({type(error).__name__} at {place}); --traceback shows all of it."
+    return f"something went wrong inside ({where(error)}); --traceback shows all of it."
 
 
 def _unknown(name: str, ours: dict[str, Path]) -> int:

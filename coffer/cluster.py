@@ -71,7 +71,7 @@ class Keeper:
     def _run_once(self) -> None:
         command = [sys.executable, "-P", "-s", "-m", "coffer.cluster", "--home", str(paths.home())]
         with self._lock:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or not paths.locks().is_dir():  # the child would make a deleted home again
                 return
             self._child = child = subprocess.Popen(
                 command,

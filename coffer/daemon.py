@@ -17,6 +17,7 @@ import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 
 import django
@@ -30,6 +31,7 @@ LOCK_NAME = "daemon.lock"
 STOP_SECONDS = 8.0  # from SIGTERM to the end, whatever still runs
 _REQUEST_SECONDS = 4
 _KEEP_ALIVE_SECONDS = 75  # a shim's connection, with its proof, outlives the pauses of a conversation
+_TICKS = 10  # one second
 _LOCK_SECONDS = 2.0  # others look at the lock for a moment, and a predecessor may be on its last steps
 
 log = logging.getLogger("coffer.daemon")
@@ -46,9 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     os.umask(0o077)
     signal.signal(signal.SIGTERM, _leave)
     try:
-        _be_the_only_one()
+        lock = _be_the_only_one()
         _prepare()
-        Daemon(news).run()
+        Daemon(news, lock).run()
     except (CofferError, ImproperlyConfigured) as error:
         news.tell("busy" if isinstance(error, AnotherRuns) else str(error))
         sys.stderr.write(f"coffer: {error}\n")
@@ -79,7 +81,7 @@ class News:
 class Daemon(uvicorn.Server):
     """uvicorn, which in its time writes daemon.json, runs the cluster and takes both down again."""
 
-    def __init__(self, news: News) -> None:
+    def __init__(self, news: News, lock: int) -> None:
         config = uvicorn.Config(
             "coffer.asgi:application",
             lifespan="on",
@@ -98,6 +100,7 @@ class Daemon(uvicorn.Server):
         _log_to_file()  # again: loading has set up Django's own logging
         super().__init__(config)
         self._news = news
+        self._lock = lock
         self._cluster = cluster.Keeper()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -123,6 +126,13 @@ class Daemon(uvicorn.Server):
             self._news.tell("ready")
             log.info("started version=%s port=%d pid=%d", __version__, port, os.getpid())
             self._cluster.start()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second; also ends a daemon whose home was deleted or replaced under it."""
+        if counter % _TICKS == 0 and not _still_named(self._lock, paths.locks() / LOCK_NAME):
+            log.warning("the home is gone")
+            return True
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close for requests; from here the end is certain, even when a thread never comes back."""
@@ -156,7 +166,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _be_the_only_one() -> None:
+def _be_the_only_one() -> int:
     """Take the lock for the rest of this process' life: the system frees it, however that ends."""
     path = fs.ensure_dir(paths.locks()) / LOCK_NAME
     with fs.storage_errors(path):
@@ -174,6 +184,16 @@ def _be_the_only_one() -> None:
             time.sleep(0.02)
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    return handle
+
+
+def _still_named(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # a disk that is away for a moment
 
 
 def _prepare() -> None:

@@ -48,7 +48,7 @@ def root() -> Path:
 
 def build() -> str:
     """A name for exactly this code under this interpreter; it differs after a pull, an upgrade or a move."""
-    digest = hashlib.sha256(f"{sys.executable}\n{root()}".encode())
+    digest = hashlib.sha256(f"{sys.prefix}\n{sys.version}\n{root()}".encode())
     for folder in (*PACKAGES, "templates"):
         for file in sorted((root() / folder).rglob("*.*")):
             if file.suffix in _LOADED:

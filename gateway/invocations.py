@@ -65,4 +65,3 @@ def _failure(tool: Tool, error: Exception) -> CofferError:
         return Busy("Another program is writing to Coffer's database; try again in a moment.")
     log.error("tool failed tool=%s error=%s", tool.name, where(error))
     return CofferError("Something went wrong inside Coffer; logs/daemon.log names the place.")
-

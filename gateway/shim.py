@@ -9,22 +9,24 @@ import base64
 import json
 import os
 import queue
-import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.client import HTTPResponse
 from urllib.parse import quote
 
 from agents import link
+from gateway import stdio
 
 LINE_LIMIT = 4 * 1024 * 1024  # the daemon takes 8 MB of a body; no memory item comes near either
 START_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
 _THREADS = 32
 _IDLE_CONNECTIONS = 8
+_IDLE_SECONDS = 60.0  # less than the daemon keeps one: a request must not meet its closing
 _PARSE_ERROR, _INVALID_REQUEST, _INTERNAL_ERROR = -32700, -32600, -32603
 _VERSION_KEY, _CLIENT_KEY = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo"
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -45,11 +47,11 @@ def main() -> int:
         case arguments:
             sys.stderr.write(_USAGE)
             return 0 if arguments in (["-h"], ["--help"]) else 2
-    relay = Relay(agent, _write_line)
-    for line in _lines():
+    relay = Relay(agent, stdio.write_line)
+    for line in stdio.lines():
         relay.take(line)
     while not relay.drained(0.5):
-        _leave_if_nobody_reads()
+        stdio.leave_if_nobody_reads()
     return 0
 
 
@@ -100,7 +102,7 @@ class Relay:
         self._greeted = ""  # the daemon that has seen the handshake
         self._negotiated = threading.Event()
         self._negotiated.set()
-        self._idle: list[link.Connection] = []
+        self._idle: list[tuple[float, link.Connection]] = []
         self._under_way: dict[str, Message] = {}
         self._lock = threading.Lock()
         self._crew = _Crew(self._carry)
@@ -144,6 +146,8 @@ class Relay:
             self._fail_request(message, str(error))
         except link.FAILURES as error:
             self._fail_request(message, _broken(message, error))
+        except Exception as error:
+            self._fail_request(message, f"The shim failed ({type(error).__name__}); this is a defect of Coffer.")
         finally:
             with self._lock:
                 self._under_way.pop(_key(message.id), None)
@@ -231,8 +235,8 @@ class Relay:
     def _connection(self, *, fresh: bool) -> link.Connection:
         with self._lock:
             while self._idle and not fresh:
-                connection = self._idle.pop()
-                if connection.usable():
+                since, connection = self._idle.pop()
+                if connection.usable() and time.monotonic() - since < _IDLE_SECONDS:
                     return connection
                 connection.close()
         return link.ensure(START_SECONDS)
@@ -240,7 +244,7 @@ class Relay:
     def _keep(self, connection: link.Connection) -> None:
         with self._lock:
             if len(self._idle) < _IDLE_CONNECTIONS and connection.usable():
-                self._idle.append(connection)
+                self._idle.append((time.monotonic(), connection))
                 return
         connection.close()
 
@@ -295,52 +299,7 @@ class _Crew:
                     self.changed.notify_all()
 
 
-_writing = threading.Lock()
 _last_cwd = b""
-
-
-def _lines() -> Iterator[bytes]:
-    """Whole lines of stdin, of any length, until it closes."""
-    rest = bytearray()
-    while chunk := _read():
-        rest += chunk
-        if b"\n" in chunk:
-            *lines, last = rest.split(b"\n")
-            rest = last
-            yield from (bytes(line) for line in lines if line.strip())
-    if rest.strip():
-        yield bytes(rest)
-
-
-def _read() -> bytes:
-    """What stdin has next; meanwhile stdout is watched, since some clients close only that."""
-    watch = select.poll()
-    watch.register(0, select.POLLIN)
-    watch.register(1, 0)
-    while 0 not in dict(watch.poll()):
-        _leave_if_nobody_reads()
-    with suppress(OSError):
-        return os.read(0, 1 << 18)
-    return b""
-
-
-def _leave_if_nobody_reads() -> None:
-    watch = select.poll()
-    watch.register(1, 0)
-    if watch.poll(0):
-        os._exit(0)
-
-
-def _write_line(line: bytes) -> None:
-    left = memoryview(line + b"\n")
-    with _writing:
-        while left:
-            try:
-                left = left[os.write(1, left) :]
-            except BlockingIOError:
-                select.select([], [1], [])
-            except OSError:
-                os._exit(0)  # nobody reads us any more
 
 
 def _cwd() -> bytes:

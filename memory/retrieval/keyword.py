@@ -61,8 +61,17 @@ def create(con: sqlite3.Connection) -> None:
 
 
 def drop(con: sqlite3.Connection) -> None:
-    """Drop the full-text table and all it holds."""
-    con.execute("DROP TABLE IF EXISTS memory_fts")
+    """Drop the full-text table and all it holds, also one that is too damaged to be opened."""
+    try:
+        con.execute("DROP TABLE IF EXISTS memory_fts")
+    except sqlite3.DatabaseError:
+        # SQLite opens a virtual table before it drops it: this one's entry and its tables have to go one by one.
+        con.execute("PRAGMA writable_schema = ON")
+        con.execute("DELETE FROM sqlite_master WHERE name = 'memory_fts'")
+        con.execute("PRAGMA writable_schema = RESET")
+    left = con.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'memory_fts_*'").fetchall()
+    for (table,) in left:
+        con.execute(f"DROP TABLE {table}")
 
 
 def add(con: sqlite3.Connection, rows: Iterable[Row]) -> None:

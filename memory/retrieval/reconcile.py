@@ -53,6 +53,7 @@ class Snapshot:
 
 _snapshots: dict[tuple[str, int, int], Snapshot] = {}
 _locks: dict[tuple[str, int, int], threading.RLock] = {}
+_waited_in_vain: dict[tuple[str, int, int], float] = {}
 _reported: set[tuple[str, str]] = set()
 
 
@@ -74,10 +75,12 @@ def refresh(store: Store, folder: Path, paths: Sequence[str] | None = None) -> C
     Never raises for a database that is locked, full or read-only: what could not be written is in ``behind``, and the
     next call tries again. Raises Store.DoesNotExist when the store's row has gone.
     """
+    if paths is not None:
+        # No lock: the caller has the database's, and a reader that holds ours may be waiting for that one.
+        return _refresh_known(store, folder, paths)
+    asked = time.monotonic()
     with _lock(store):
-        if paths is not None:
-            return _refresh_known(store, folder, paths)
-        return _refresh_all(store, folder)
+        return _refresh_all(store, folder, asked)
 
 
 def forget(store: Store) -> None:
@@ -96,15 +99,20 @@ def reset() -> None:
 def _refresh_known(store: Store, folder: Path, paths: Sequence[str]) -> Changes:
     listing = {path: stat for path in paths if (stat := lanes.stat(folder, path)) is not None}
     gone = tuple(path for path in paths if path not in listing)
-    snapshot = _snapshots.get(_key(store))
-    entries = _entries(folder, listing, {})
-    generation = _apply(store, list(entries), gone, expected=None)
-    if snapshot is not None and generation == snapshot.generation + 1:
-        transaction.on_commit(lambda: _patch(snapshot, generation, listing, gone))
+    generation = _apply(store, list(_entries(folder, listing, {})), gone, expected=None)
+    transaction.on_commit(lambda: _keep_step(store, generation, listing, gone))
     return Changes(added=tuple(listing), removed=gone)
 
 
-def _refresh_all(store: Store, folder: Path) -> Changes:
+def _keep_step(store: Store, generation: int, written: Mapping[str, Stat], removed: Iterable[str]) -> None:
+    """Note in this process's snapshot what it has just written, unless others wrote something before it."""
+    with _lock(store):
+        snapshot = _snapshots.get(_key(store))
+        if snapshot is not None and generation == snapshot.generation + 1:
+            _patch(snapshot, generation, written, removed)
+
+
+def _refresh_all(store: Store, folder: Path, asked: float) -> Changes:
     found = lanes.walk(folder)
     _report_skipped(store, found.skipped)
     for _ in range(20):  # another process may index the same files meanwhile: look again, it did our work
@@ -112,12 +120,15 @@ def _refresh_all(store: Store, folder: Path) -> Changes:
         changes = diff(found.files, snapshot.files, snapshot.racy)
         if not changes:
             return changes
+        # Of many that came at once only the first waits: what it waited for in vain, the others need not.
+        patience = LOCK_PATIENCE if _waited_in_vain.get(_key(store), 0.0) < asked else 0.0
         try:
-            if _catch_up(store, folder, found.files, snapshot, changes):
+            if _catch_up(store, folder, found.files, snapshot, changes, patience):
                 return changes
         except DatabaseError as error:
             if db.damaged(error):
                 raise
+            _waited_in_vain[_key(store)] = time.monotonic()
             break
     changed = tuple(path for path in changes.changed if snapshot.files.get(path) != found.files[path])
     behind = changes.added + changed + changes.removed
@@ -125,7 +136,9 @@ def _refresh_all(store: Store, folder: Path) -> Changes:
     return Changes(changes.added, changes.changed, changes.removed, behind)
 
 
-def _catch_up(store: Store, folder: Path, listing: Mapping[str, Stat], snapshot: Snapshot, changes: Changes) -> bool:
+def _catch_up(
+    store: Store, folder: Path, listing: Mapping[str, Stat], snapshot: Snapshot, changes: Changes, patience: float
+) -> bool:
     """Write the changes in batches; False when another process was faster and the diff is stale."""
     with db.raw() as con:
         known = rows.hashes(con, store, changes.changed)
@@ -140,7 +153,7 @@ def _catch_up(store: Store, folder: Path, listing: Mapping[str, Stat], snapshot:
         if not batch and not removed:
             continue
         try:
-            with db.patience(LOCK_PATIENCE):
+            with db.patience(patience):
                 generation = _apply(store, batch, removed, expected=snapshot.generation)
         except _StaleSnapshot:
             return False

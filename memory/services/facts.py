@@ -283,7 +283,8 @@ def _newest(stores: Sequence[Store], limit: int) -> tuple[list[_Row], int]:
     rows = [_Row(Summary(*row[2:]), row[1]) for row in indexed]
     if not late:
         return rows, found.count()
-    rows += [_row(ref, entry) for store in stores for ref, entry in _late(store, behind[store.name], limit)]
+    # Times have whole seconds: of two in the same one, the file that is not indexed yet is the newer.
+    rows = [_row(ref, entry) for store in stores for ref, entry in _late(store, behind[store.name], limit)] + rows
     rows.sort(key=lambda row: row.summary.time, reverse=True)
     return rows[:limit], sum(map(store_service.fact_count, stores))
 

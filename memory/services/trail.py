@@ -4,7 +4,7 @@ from django.db import DatabaseError
 
 from coffer import audit, db, later
 
-PATIENCE = 1.0
+PATIENCE = 0.5  # seconds
 
 
 def record(event: str, *, store: str, actor: str, ref: str = "", **counts: int) -> None:

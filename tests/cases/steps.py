@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coffer import db, paths
+from coffer import paths
 from coffer.errors import CofferError
 from gateway import invocations
 from gateway.caller import Caller
@@ -22,7 +22,6 @@ from gateway.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]
 INPUTS = ROOT / "tests" / "fixtures" / "cases"
-ROUNDS = int(os.environ.get("COFFER_TEST_ROUNDS", "10"))
 
 
 def call(tool: str, cwd: Path | str | None, *, agent: str = "claude_code", **arguments: Any) -> dict[str, Any]:
@@ -53,7 +52,9 @@ def drop(relative: str, data: bytes | str, store: str = "global") -> Path:
 
 def drop_case(case: str, store: str = "global") -> list[Path]:
     """Put the markdown inputs of a case into the inbox."""
-    return [drop(f"knowledge/inbox/{path.name}", path.read_bytes(), store) for path in sorted((INPUTS / case).glob("*.md"))]
+    return [
+        drop(f"knowledge/inbox/{path.name}", path.read_bytes(), store) for path in sorted((INPUTS / case).glob("*.md"))
+    ]
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
@@ -121,8 +122,3 @@ def coffer(*words: str, before: list[str] | None = None, **environment: str) -> 
         timeout=60,
         check=False,
     )
-
-
-def heal() -> None:
-    """What every request of the daemon begins with."""
-    db.refresh_connection()

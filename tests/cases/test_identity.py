@@ -60,7 +60,12 @@ def test_bc_011_variables_that_git_sets_for_its_hooks_mix_no_two_projects(
 ) -> None:
     here = make_repo("a", remote="https://git.example.org/acme/a.git", branch="work-a")
     there = make_repo("b", remote="https://git.example.org/acme/b.git", branch="work-b")
-    for name, value in (("GIT_DIR", ".git"), ("GIT_WORK_TREE", ""), ("GIT_COMMON_DIR", ".git"), ("GIT_INDEX_FILE", ".git/index")):
+    for name, value in (
+        ("GIT_DIR", ".git"),
+        ("GIT_WORK_TREE", ""),
+        ("GIT_COMMON_DIR", ".git"),
+        ("GIT_INDEX_FILE", ".git/index"),
+    ):
         monkeypatch.setenv(name, str(there / value))
     saved = call("remember", here, text="A fact of a.")
     scene = call("set_handoff", here, body="A scene of a.")
@@ -131,7 +136,12 @@ def test_bc_073_a_submodule_is_one_project_for_every_door(
     assert len(set(names)) == 2
     for url in ("../core", "./core", "core"):
         git(tmp_path / "work" / "app" / "libs" / "core", "config", "remote.origin.url", url)
-        git(tmp_path / "work" / "app" / "libs" / "core", "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+        git(
+            tmp_path / "work" / "app" / "libs" / "core",
+            "config",
+            "remote.origin.fetch",
+            "+refs/heads/*:refs/remotes/origin/*",
+        )
         assert store_of(tmp_path / "work" / "app" / "libs" / "core") == names[0]
 
 
@@ -400,7 +410,9 @@ def test_bc_098_a_stamp_that_cannot_be_gives_no_age(stamp: str | None, note: str
     assert "just now" not in scene["note"]
 
 
-@pytest.mark.parametrize("stamp", ["2099-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "yesterday", "2026-13-45"])
+@pytest.mark.parametrize(
+    "stamp", ["2099-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "yesterday", "2026-13-45"]
+)
 def test_bc_098_a_fact_with_such_a_stamp_is_served_everywhere(stamp: str, api: Api) -> None:
     drop("knowledge/inbox/odd.md", f"---\ntitle: Odd\nupdated_at: {stamp}\ncreated_at: {stamp}\n---\nbody okapi\n")
     assert hits("okapi") == ["odd"]
@@ -422,7 +434,9 @@ def test_bc_119_the_form_of_a_files_name_makes_no_second_fact(api: Api) -> None:
     found = {fact["id"]: fact for fact in api.get("/memory_stores/global/facts").json()["facts"]}
     assert len(found) == 2
     for identity, fact in found.items():
-        changed = api.patch(f"/memory_stores/global/facts/{identity}", {"text": f"changed {fact['path'].encode()}"}).json()
+        changed = api.patch(
+            f"/memory_stores/global/facts/{identity}", {"text": f"changed {fact['path'].encode()}"}
+        ).json()
         assert changed["path"] == fact["path"]
     texts = {Path(fact["path"]).read_text().split("changed")[1] for fact in found.values()}
     assert len(texts) == 2

@@ -140,7 +140,9 @@ def test_bc_100_huge_files_are_looked_at_once_and_delay_nobody(api: Api) -> None
         assert hits("okapi", top_k=20) == first
         assert time.monotonic() - started < 0.5
     assert call("list_memory", None)["total"] == 55
-    problems = {fact["id"]: fact["problem"] for fact in api.get("/memory_stores/global/facts?limit=200").json()["facts"]}
+    problems = {
+        fact["id"]: fact["problem"] for fact in api.get("/memory_stores/global/facts?limit=200").json()["facts"]
+    }
     assert "larger than 4 MiB" in problems["line"]
     assert "binary" in problems["small-binary"]
     assert problems["empty"] is None

@@ -4,6 +4,7 @@ Run as ``worker.py VERB …`` by the tests of this folder, which may kill it at 
 """
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +80,7 @@ def hold(lock: str) -> None:
 
     with fs.locked(lock):
         say("held")
-        sys.stdin.read()
+        signal.pause()
 
 
 VERBS: dict[str, Callable[..., None]] = {

@@ -1,6 +1,7 @@
 """The server process and its workers, as processes."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -72,6 +73,15 @@ def test_bc117_a_killed_daemon_leaves_no_worker_and_can_be_started_at_once(machi
     eventually(lambda: not machine.processes(), seconds=10)
     assert machine.coffer("status").returncode == 3
     assert machine.up()["pid"] != first["pid"]
+
+
+def test_a_daemon_whose_home_is_deleted_ends_and_does_not_make_it_again(machine: Machine) -> None:
+    machine.up()
+    eventually(lambda: len(machine.processes("coffer.cluster")) == 5)
+    shutil.rmtree(machine.home)
+    eventually(lambda: not machine.processes(), seconds=15)
+    assert not machine.home.exists()
+    machine.up()
 
 
 def test_a_cluster_that_died_is_started_again(machine: Machine) -> None:
