@@ -10,7 +10,7 @@ from argparse import SUPPRESS
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coffer import __version__, env
 from coffer.errors import CofferError, where
@@ -120,7 +120,15 @@ def _execute(command: "BaseCommand", name: str, words: list[str], *, ours: bool)
         from coffer import db  # noqa: PLC0415 - needs Django to be set up
 
         db.prepare()
-    command.execute(*given, **options)
+        try:
+            command.execute(*given, **options)
+        except Exception as error:
+            if not db.damaged(error):
+                raise
+            db.recover()  # from the files; then once more, as the daemon does
+            command.execute(*given, **options)
+    else:
+        command.execute(*given, **options)
     return 0
 
 
