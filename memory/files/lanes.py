@@ -4,7 +4,7 @@ import os
 import re
 import stat as modes
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -77,8 +77,12 @@ def recallable(relative: str) -> Kind | None:
     return Kind.FACT if folders[1:2] == ["inbox"] else Kind.TOPIC
 
 
-def walk(store_dir: str | Path) -> Listing:
-    """List the recallable files of a store, in no order, without following a link below its root (FR-010)."""
+def walk(store_dir: str | Path, known: Mapping[str, Stat] | None = None) -> Listing:
+    """List the recallable files of a store, in no order, without following a link below its root (FR-010).
+
+    Signatures that equal those in ``known`` are the same objects: at 10,000 files making them anew costs a fifth of
+    the whole walk.
+    """
     listing = Listing()
     for lane in _scan(os.fspath(store_dir), "", listing):
         if lane.name not in (KNOWLEDGE, JOURNAL, RULES, HANDOFF):
@@ -88,7 +92,7 @@ def walk(store_dir: str | Path) -> Listing:
         elif not lane.is_dir(follow_symlinks=False):
             listing.skipped.append((lane.name, "it is not a folder"))
         elif lane.name == KNOWLEDGE:
-            _walk_knowledge(lane.path, KNOWLEDGE + "/", listing)
+            _walk_knowledge(lane.path, KNOWLEDGE + "/", listing, known or {})
         elif lane.name == JOURNAL:
             _walk_journal(lane.path, listing)
         else:
@@ -161,24 +165,29 @@ def _is_day(name: str) -> bool:
         return False
 
 
-def _walk_knowledge(folder: str, prefix: str, listing: Listing) -> None:
-    # The hot path at 10,000 files: the rules of `recallable` are spelled out here, per entry instead of per path.
-    files, suffixes, make = listing.files, _SUFFIXES, tuple.__new__
-    for entry in _scan(folder, prefix, listing):
-        name = entry.name
+def _walk_knowledge(folder: str, prefix: str, listing: Listing, known: Mapping[str, Stat]) -> None:
+    # The hot path at 10,000 files: the rules of `recallable` are spelled out here, per entry instead of per path; and
+    # a stat within an open folder is cheaper than through an entry's path.
+    names, handle = _names(folder, prefix, listing)
+    files, suffixes, make, stat_in = listing.files, _SUFFIXES, tuple.__new__, os.stat
+    for name in names:
         if name[-3:] in suffixes and name[0] not in _LEFTOVER_STARTS:
             try:
-                found = entry.stat(follow_symlinks=False)
+                found = stat_in(name, dir_fd=handle, follow_symlinks=False)
             except OSError:
                 continue  # gone meanwhile
             if found.st_mode & 0o170000 == 0o100000:
                 # Only these can be a temporary name, INDEX.md or undecodable.
                 doubtful = name[0] in "tTiI" or not name.isascii()
                 if not doubtful or _is_served(prefix + name, listing):
+                    path = prefix + name
                     signature = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-                    files[prefix + name] = make(Stat, signature)
+                    before = known.get(path)
+                    files[path] = before if before == signature else make(Stat, signature)
                 continue
-        _enter_or_skip(entry, prefix, listing)
+        _enter_or_skip(os.path.join(folder, name), prefix + name, listing, known)
+    if handle is not None:
+        os.close(handle)
 
 
 def _is_served(relative: str, listing: Listing) -> bool:
@@ -192,21 +201,33 @@ def _is_served(relative: str, listing: Listing) -> bool:
     return False
 
 
-def _enter_or_skip(entry: os.DirEntry[str], prefix: str, listing: Listing) -> None:
+def _enter_or_skip(place: str, relative: str, listing: Listing, known: Mapping[str, Stat]) -> None:
     """An entry that is no page: a folder is walked, anything a person may take for memory is reported."""
-    if entry.name[0] in _LEFTOVER_STARTS and (entry.name[0] == "." or not entry.is_dir(follow_symlinks=False)):
+    name = relative.rpartition("/")[2]
+    if name[0] in _LEFTOVER_STARTS and (name[0] == "." or not os.path.isdir(place)):
         return
-    relative = prefix + entry.name
     shown = _printable(relative)
-    if entry.is_symlink():
+    if os.path.islink(place):
         listing.skipped.append((shown, _LINK))
-    elif entry.is_dir(follow_symlinks=False):
+    elif os.path.isdir(place):
         if shown != relative:
             listing.skipped.append((shown, _ENCODING))
         else:
-            _walk_knowledge(entry.path, relative + "/", listing)
-    elif _is_page(entry.name):
+            _walk_knowledge(place, relative + "/", listing, known)
+    elif _is_page(name):
         listing.skipped.append((shown, _NO_FILE))
+
+
+def _names(folder: str, prefix: str, listing: Listing) -> tuple[list[str], int | None]:
+    """What a folder holds, and a handle on it that the caller closes; no link is opened."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return [], None
+    except OSError as error:
+        listing.skipped.append((_printable(prefix.rstrip("/")), f"it cannot be read: {error.strerror}"))
+        return [], None
+    return os.listdir(handle), handle
 
 
 def _walk_journal(folder: str, listing: Listing) -> None:

@@ -113,7 +113,8 @@ def _keep_step(store: Store, generation: int, written: Mapping[str, Stat], remov
 
 
 def _refresh_all(store: Store, folder: Path, asked: float) -> Changes:
-    found = lanes.walk(folder)
+    kept = _snapshots.get(_key(store))
+    found = lanes.walk(folder, kept.files if kept is not None else None)
     _report_skipped(store, found.skipped)
     for _ in range(20):  # another process may index the same files meanwhile: look again, it did our work
         snapshot = _snapshot(store)

@@ -136,8 +136,21 @@ def _set_aside(folder: Path, relative: str, why: str) -> Path:
     place = inside(folder, relative)
     aside = _free_name(folder, relative)
     _append(folder, _line(aside.name, relative, why, "pending"))
-    fs.move(place, aside)
+    with fs.storage_errors(aside):
+        # A rename, whose target is free because the lock is ours: with a link and an unlink, as `fs.move` has them, a
+        # file that an editor saves between the two would be the one that goes.
+        os.rename(place, aside)
+        _sync_folder(aside.parent)
+        _sync_folder(place.parent)
     return aside
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _put_back(folder: Path, aside: Path, place: Path) -> None:

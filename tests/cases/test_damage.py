@@ -33,8 +33,8 @@ from tests.cases.steps import (
     coffer,
     drop,
     eventually,
-    finish,
     fingerprint,
+    finish,
     hits,
     start,
     within,
@@ -63,7 +63,7 @@ def killed_after(process: "subprocess.Popen[str]", lines: int, rest: random.Rand
         pass
     process.kill()
     out, _ = process.communicate()
-    return [json.loads(line) for line in [*confirmed, *out.splitlines()] if line.endswith("\n") or line.endswith("]")]
+    return [json.loads(line) for line in [*confirmed, *out.splitlines()] if line.endswith(("\n", "]"))]
 
 
 def whole(path: Path) -> bool:
@@ -73,48 +73,50 @@ def whole(path: Path) -> bool:
 
 @pytest.mark.hold
 @pytest.mark.parametrize("round_", range(rounds(50)))
-def test_bc_103_killed_while_remembering(round_: int, repo: Path) -> None:
+def test_bc_103_killed_while_it_remembers_edits_and_hands_over(round_: int, repo: Path, api: Api) -> None:
     chance = random.Random(round_)
-    worker = start("remember", str(repo), "victim", "1000")
-    confirmed = killed_after(worker, chance.randrange(1, 12), chance)
-    saved = {identity: text for _, identity, text in confirmed}
+    fact = api.post("/memory_stores/global/facts", {"text": "Version none of the walrus."}).json()
+    worker = start("everything", str(repo), fact["id"])
+    confirmed = killed_after(worker, chance.randrange(3, 20), chance)
+    saved = {identity: text for word, identity, text in confirmed if word == "saved"}
+    last = {word: number for word, number, _ in confirmed if word != "saved"}
+    _remembered(repo, saved)
+    _edited(api, fact["id"], last.get("edited", -1))
+    _handed_over(repo, last.get("handed", -1))
+
+
+def _remembered(repo: Path, saved: dict[str, str]) -> None:
     inbox = paths.store(call("recall", repo, query="x")["project"]["store"]) / "knowledge" / "inbox"
     assert all(whole(path) for path in inbox.glob("*.md"))
-    total = call("list_memory", repo)["total"]
-    assert total == len(list(inbox.glob("*.md"))) <= len(saved) + 1
-    listed = {fact["id"] for fact in call("list_memory", repo)["facts"]}
-    assert saved.keys() <= listed
+    listed = call("list_memory", repo)
+    assert listed["total"] == len(list(inbox.glob("*.md"))) <= len(saved) + 1
+    assert saved.keys() <= {fact["id"] for fact in listed["facts"]}
     for identity, text in saved.items():
         assert identity in hits(text, repo)
     assert call("remember", repo, text="Life goes on.")["indexed"] is True
 
 
-@pytest.mark.hold
-@pytest.mark.parametrize("round_", range(rounds(50)))
-def test_bc_103_killed_while_editing(round_: int, api: Api) -> None:
-    chance = random.Random(round_)
-    fact = api.post("/memory_stores/global/facts", {"text": "Version none of the walrus."}).json()
-    last = killed_after(start("edit", fact["id"], "1000"), chance.randrange(1, 12), chance)[-1][1]
-    now = api.get(f"/memory_stores/global/facts/{fact['id']}").json()
-    assert now["text"].startswith((f"Version {last} of", f"Version {last + 1} of"))
-    assert now["text"].endswith(now["text"].split()[1].join(["end ", ""]))
-    assert hits("walrus") == [fact["id"]]
+def _edited(api: Api, identity: str, last: int) -> None:
+    url = f"/memory_stores/global/facts/{identity}"
+    text = api.get(url).json()["text"]
+    assert text.startswith((f"Version {last} of", f"Version {last + 1} of")) or (last == -1 and "none" in text)
+    assert "none" in text or text.endswith(f"end {text.split()[1]}")
+    assert hits("walrus") == [identity]
     assert call("list_memory", None)["total"] == 1
-    kept = archive.listing(paths.store("global"))
     assert not archive.open_lines(paths.store("global"))
-    assert len(kept) >= last + 1
-    assert len({(paths.store("global") / "superseded" / one.file).read_bytes() for one in kept}) == len(kept)
-    assert api.patch(f"/memory_stores/global/facts/{fact['id']}", {"text": "Life goes on."}).status_code == 200
+    kept = [
+        (paths.store("global") / "superseded" / one.file).read_bytes() for one in archive.listing(paths.store("global"))
+    ]
+    assert len(set(kept)) == len(kept) >= last + 1
+    assert api.patch(url, {"text": "Life goes on."}).status_code == 200
 
 
-@pytest.mark.hold
-@pytest.mark.parametrize("round_", range(rounds(50)))
-def test_bc_103_killed_while_handing_over(round_: int, repo: Path) -> None:
-    chance = random.Random(round_)
-    last = killed_after(start("handoff", str(repo), "1000"), chance.randrange(1, 12), chance)[-1][1]
-    body = call("resume", repo)["body"]
-    assert body.startswith((f"Scene {last} begins", f"Scene {last + 1} begins"))
-    assert body.endswith(f"end {body.split()[1]}")
+def _handed_over(repo: Path, last: int) -> None:
+    scene = call("resume", repo)
+    assert scene["found"] or last == -1
+    if scene["found"]:
+        assert scene["body"].startswith((f"Scene {last} begins", f"Scene {last + 1} begins"))
+        assert scene["body"].endswith(f"end {scene['body'].split()[1]}")
     assert call("set_handoff", repo, body="Life goes on.")["status"] == "saved"
 
 
@@ -135,15 +137,26 @@ def test_bc_103_what_others_leave_is_neither_served_nor_touched(api: Api) -> Non
     assert expected - gone <= after.keys()
 
 
-def test_bc_104_a_reader_meets_files_that_are_being_written(api: Api) -> None:
-    script = (
-        "import sys, time\npath = sys.argv[1]\nfor n in range(100):\n"
-        " text = f'---\\ntitle: Okapi {n}\\n---\\n\\nThe okapi text number {n} is whole.\\n'\n"
-        " with open(path, 'w') as f:\n  f.write(text[:20]); f.flush(); time.sleep(0.005); f.write(text[20:])\n"
-        " if n % 10 == 0:\n  open(path, 'w').close(); open(path, 'wb').write(b'\\0' * 200); open(path, 'w').write(text)\n"
-    )
+SLOW_WRITER = """
+import sys, time
+path = sys.argv[1]
+for n in range(100):
+    text = f"---\\ntitle: Okapi {n}\\n---\\n\\nThe okapi text number {n} is whole.\\n"
+    with open(path, "w") as file:
+        file.write(text[:20])
+        file.flush()
+        time.sleep(0.005)
+        file.write(text[20:])
+    if n % 10 == 0:
+        open(path, "w").close()
+        open(path, "wb").write(b"\\0" * 200)
+        open(path, "w").write(text)
+"""
+
+
+def test_bc_104_a_reader_meets_files_that_are_being_written() -> None:
     path = drop("knowledge/t.md", "The okapi text is there.\n")
-    writer = subprocess.Popen([sys.executable, "-c", script, str(path)])
+    writer = subprocess.Popen([sys.executable, "-c", SLOW_WRITER, str(path)])
     reads = 0
     while writer.poll() is None:
         assert set(hits("okapi")) <= {"t"}
@@ -177,7 +190,7 @@ def test_bc_105_with_a_limit_on_file_sizes_nothing_is_lost_and_nothing_claimed(r
     after = fingerprint(store)
     assert {name: sha for name, sha in after.items() if not name.startswith("superseded/")} == before
     assert not [
-        path for path in store.rglob("*") if path.name.startswith(".") or not path.stat().st_size and path.is_file()
+        path for path in store.rglob("*") if path.name.startswith(".") or (path.is_file() and not path.stat().st_size)
     ]
     # A file that fits is saved although the database cannot take it.
     code, answer = attempt("remember", repo, size=20_000, text="A small okapi.")
@@ -202,7 +215,7 @@ def small_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     if done.returncode:
         pytest.skip("a file system of a given size cannot be mounted here")
     try:
-        for name in ("coffer.sqlite3", "token", "secret_key"):
+        for name in ("coffer.sqlite3", "token"):
             shutil.copy(home / name, disk / name)
         connections.close_all()
         monkeypatch.setenv("COFFER_HOME", str(disk))
@@ -384,13 +397,18 @@ def without_log(damage: Callable[[Path], None]) -> Callable[[Path], None]:
     return work
 
 
+def remove_all(database: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{database}{suffix}").unlink(missing_ok=True)
+
+
 DAMAGE: dict[str, Callable[[Path], None]] = {
     "middle overwritten": without_log(overwrite_the_middle),
     "emptied": without_log(lambda database: database.write_bytes(b"")),
     "log deleted": lambda database: Path(f"{database}-wal").unlink(missing_ok=True),
     "a text file": without_log(lambda database: database.write_text("this is no database\n" * 500)),
     "removed": lambda database: database.unlink(),
-    "all removed": lambda database: [Path(f"{database}{suffix}").unlink(missing_ok=True) for suffix in ("", "-wal", "-shm")],
+    "all removed": remove_all,
     "half of it": without_log(lambda database: os.truncate(database, database.stat().st_size // 2)),
     **{f"shadow {table}": delete_from_shadow(table) for table in ("data", "idx", "content", "docsize", "config")},
     **{f"no {table}": drop_table(table) for table in ("memory_fts", "memory_chunk", "memory_document", "memory_store",
@@ -398,10 +416,15 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", ["running", "stopped"])
-@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        *((kind, "running") for kind in DAMAGE),
+        *((kind, "stopped") for kind in ("log deleted", "half of it", "removed", "shadow config", "shadow data")),
+    ],
+)
 def test_bc_141_a_damaged_database_costs_no_memory(kind: str, way: str, repo: Path, api: Api) -> None:
-    ids = {call("remember", repo, text=f"Okapi fact number {number} of the zoo.")["id"] for number in range(30)}
+    ids = {call("remember", repo, text=f"Okapi fact number {number} of the zoo.")["id"] for number in range(12)}
     name = call("recall", repo, query="x")["project"]["store"]
     api.patch(f"/memory_stores/{name}/label", {"label": "The zoo"})
     later.flush()
@@ -409,7 +432,7 @@ def test_bc_141_a_damaged_database_costs_no_memory(kind: str, way: str, repo: Pa
     if way == "stopped":
         connections.close_all()
     DAMAGE[kind](paths.database())
-    found = {identity for number in range(30) for identity in hits(f"okapi number {number}", repo, top_k=20)}
+    found = {identity for number in range(12) for identity in hits(f"okapi number {number}", repo, top_k=20)}
     assert found == ids
     assert call("recall", repo, query="x")["project"]["name"] == "The zoo"
     listed = api.get(f"/memory_stores/{name}/facts?limit=200")
@@ -419,12 +442,11 @@ def test_bc_141_a_damaged_database_costs_no_memory(kind: str, way: str, repo: Pa
     saved = call("remember", repo, text="Okapi after the damage.")
     assert saved["id"] in hits("after the damage", repo)
     assert api.post(f"/memory_stores/{name}/facts", {"text": "Okapi over REST."}).status_code == 201
-    assert api.get(f"/memory_stores/{name}").json()["fact_count"] == 32
+    assert api.get(f"/memory_stores/{name}").json()["fact_count"] == 14
     later.flush()
-    assert coffer("memory", "recall", name, "okapi").returncode == 0
 
 
-@pytest.mark.parametrize("kind", ["middle overwritten", "a text file", "removed", "no memory_document", "shadow data"])
+@pytest.mark.parametrize("kind", ["middle overwritten", "removed", "no memory_document", "shadow data"])
 @pytest.mark.parametrize("first", ["remember", "post", "patch", "delete", "label", "command"])
 def test_bc_141_whatever_is_asked_first_happens_once(kind: str, first: str, api: Api) -> None:
     fact = api.post("/memory_stores/global/facts", {"text": "Okapi before."}).json()

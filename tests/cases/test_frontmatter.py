@@ -100,7 +100,7 @@ def test_bc_018_text_that_looks_like_frontmatter_comes_back_as_sent(text: str, a
         kept = kept.split("\n", 1)[1]  # documented: surrounding blank lines go
     assert fact["text"] == kept
     assert fact["metadata"]["actor"] == "agent"
-    assert hits(text.split()[-1]) == [saved["id"]]
+    assert hits(text.rsplit(maxsplit=1)[-1]) == [saved["id"]]
 
 
 @pytest.mark.parametrize("text", TEXTS)

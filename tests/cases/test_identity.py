@@ -332,8 +332,10 @@ def test_bc_087_only_origin_names_a_project(make_repo: Repos, git: Git) -> None:
     assert store_of(one) == names["one"]
 
 
-BRANCHES = ["feature/auth", "feature-auth", "feature_auth", "featureauth", "Feature/auth", "FEATURE-AUTH", "feature/auth-",
-            "分支/修复", "con", "x" * 200, "a.b", "-".join(["a"] * 40)]  # fmt: skip
+BRANCHES = [
+    "feature/auth", "feature-auth", "feature_auth", "featureauth", "Feature/auth", "FEATURE-AUTH", "feature/auth-",
+    "分支/修复", "con", "x" * 200, "a.b", "-".join(["a"] * 40),
+]  # fmt: skip
 
 
 def test_bc_089_every_branch_has_a_scene_of_its_own(repo: Path, git: Git) -> None:

@@ -31,8 +31,10 @@ def test_bc_026_everyday_questions_are_no_query_language(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["", "   ", "?", "…", "🎉", "中", "\0", "\0\0 \0", "NEAR(a b)", "a AND", "NOT", "title:x", "*", '"', "a" * 100_000, "a " * 20_000,
-     "中" * 100_000, "%" * 5_000, "\u202e", "\ud83d"],
+    [
+        "", "   ", "?", "…", "🎉", "中", "\0", "\0\0 \0", "NEAR(a b)", "a AND", "NOT", "title:x", "*", '"',
+        "a" * 100_000, "a " * 20_000, "中" * 100_000, "%" * 5_000, "\u202e", "\ud83d",
+    ],
 )  # fmt: skip
 def test_bc_028_any_text_is_a_query_and_answered_in_time(query: str) -> None:
     for number in range(20):

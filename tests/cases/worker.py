@@ -46,11 +46,16 @@ def edit(identity: str, count: str) -> None:
         say("edited", number)
 
 
-def handoff(cwd: str, count: str) -> None:
-    for number in range(int(count)):
-        body = f"Scene {number} begins. " + "padding " * 400 + f"end {number}"
-        call("set_handoff", cwd, body=body)
-        say("handed", number)
+def everything(cwd: str, identity: str) -> None:
+    """Remember, correct and hand over in turn, without end."""
+    store = stores.get("global")
+    for number in range(1_000_000):
+        text = f"Fact {number}: the quokka build takes {number} minutes. " + "padding " * 100
+        say("saved", call("remember", cwd, text=text)["id"], text.rstrip())
+        facts.edit(store, identity, text=f"Version {number} of the walrus. " + "padding " * 400 + f"end {number}")
+        say("edited", number, "")
+        call("set_handoff", cwd, body=f"Scene {number} begins. " + "padding " * 400 + f"end {number}")
+        say("handed", number, "")
 
 
 def reindex() -> None:
@@ -84,7 +89,7 @@ def hold(lock: str) -> None:
 
 
 VERBS: dict[str, Callable[..., None]] = {
-    verb.__name__: verb for verb in (remember, edit, handoff, reindex, attempt, limited, hold)
+    verb.__name__: verb for verb in (remember, edit, everything, reindex, attempt, limited, hold)
 }
 
 if __name__ == "__main__":

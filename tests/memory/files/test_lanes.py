@@ -180,14 +180,14 @@ def test_a_folder_that_cannot_be_read_is_skipped_and_the_rest_is_served(
 ) -> None:
     put(store, "knowledge/good.md")
     put(store, "knowledge/closed/a.md")
-    real = os.scandir
+    real = os.open
 
-    def scandir(path: str) -> object:
+    def refuse(path: str, flags: int) -> int:
         if path.endswith("closed"):
             raise PermissionError(13, "Permission denied")
-        return real(path)
+        return real(path, flags)
 
-    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "open", refuse)  # root may read every folder
     listing = lanes.walk(store)
     assert list(listing.files) == ["knowledge/good.md"]
     assert listing.skipped == [("knowledge/closed", "it cannot be read: Permission denied")]
