@@ -6,7 +6,7 @@ that a confirmed file survives a power cut.
 
 import errno
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,7 +57,7 @@ def move(source: Path, target: Path) -> None:
         _sync_folder(source.parent)
 
 
-def link_or_fail(source: Path, target: Path) -> None:
+def link_or_fail(source: Path | str, target: Path) -> None:
     """Give a file a second name; where hard links do not exist, claim the name first and rename over the claim."""
     try:
         os.link(source, target, follow_symlinks=False)
@@ -66,7 +66,30 @@ def link_or_fail(source: Path, target: Path) -> None:
             raise
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         os.replace(source, target)
-        source.touch()
+        Path(source).touch()
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Write every byte; one call may take only some of them."""
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line that is durable and whole or absent; one that a crash cut off gets its line end first."""
+    with storage_errors(path):
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            end = os.lseek(handle, 0, os.SEEK_END)
+            cut_off = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
+            try:
+                write_all(handle, b"\n" * cut_off + line + b"\n")
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, end)
+                raise
+        finally:
+            os.close(handle)
 
 
 def read(path: Path) -> bytes:
@@ -108,14 +131,17 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
+def _temporary(path: Path, data: bytes) -> Iterator[str]:
+    """A durable file beside the path, under a hidden name that nobody reads; gone at the end unless it was renamed."""
+    name = f"{path.parent}/.{path.name[:40]}.{secrets.token_hex(6)}.tmp"
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        yield Path(name)
+        try:
+            write_all(handle, data)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        yield name
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)

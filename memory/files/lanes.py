@@ -125,6 +125,18 @@ def is_plain(store_dir: str | Path, relative: str) -> bool:
     return True
 
 
+def pages(store_dir: str | Path, lane: str) -> list[str]:
+    """The names of the regular pages directly in a lane, in order; none when a link lies there. Raises OSError."""
+    if not is_plain(store_dir, lane):
+        return []
+    try:
+        with os.scandir(os.path.join(store_dir, lane)) as entries:
+            found = [entry.name for entry in entries if _is_page(entry.name) and entry.is_file(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(name for name in found if _printable(name) == name)
+
+
 def fact_names(title: str, fact_id: str) -> Iterator[str]:
     """File names for a new fact, best first; take the first that can be made, as each has a longer tail of the id."""
     slug = _slug(title) or "fact"

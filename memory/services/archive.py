@@ -69,6 +69,31 @@ def keep_copy(folder: Path, relative: str, data: bytes, why: str) -> Path:
     return target
 
 
+def restore(folder: Path, line: Superseded) -> Path:
+    """Put an archived version back in its place; what stands there now takes its place in the archive.
+
+    Raises FileNotFoundError when the version has gone, Conflict when another program fills the place meanwhile.
+    """
+    aside, place = inside(folder, f"{FOLDER}/{line.file}"), inside(folder, line.path)
+    aside.lstat()
+    fs.ensure_dir(place.parent)
+    current = _set_aside(folder, line.path, "replaced by an earlier version") if os.path.lexists(place) else None
+    try:
+        fs.move(aside, place)
+    except FileExistsError:
+        if current is not None:
+            _close(folder, current.name, "done")
+        raise Conflict(f"{line.path} was written by another program at the same moment; try again.") from None
+    except BaseException:
+        if current is not None:
+            _put_back(folder, current, place)
+        raise
+    if current is not None:
+        _close(folder, current.name, "done")
+    _close(folder, line.file, "restored")
+    return place
+
+
 def erase(folder: Path, relative: str, identity: str) -> int:
     """Remove a file, its archived versions and their index lines for good; returns how many files went.
 
@@ -180,26 +205,7 @@ def _close(folder: Path, file: str, state: str) -> None:
 
 
 def _append(folder: Path, line: dict[str, str]) -> None:
-    """Add a line that is whole or absent; one that a crash cut off gets its line end first."""
-    path = inside(folder, f"{FOLDER}/{INDEX}")
-    with fs.storage_errors(path):
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        try:
-            end = os.lseek(handle, 0, os.SEEK_END)
-            cut_off = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
-            try:
-                _write_all(handle, b"\n" * cut_off + json.dumps(line, ensure_ascii=False).encode() + b"\n")
-                os.fsync(handle)
-            except OSError:
-                os.ftruncate(handle, end)
-                raise
-        finally:
-            os.close(handle)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
+    fs.append_line(inside(folder, f"{FOLDER}/{INDEX}"), json.dumps(line, ensure_ascii=False).encode())
 
 
 def _lines(folder: Path) -> Iterator[dict[str, str]]:

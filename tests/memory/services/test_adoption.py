@@ -30,7 +30,7 @@ def store_at(repo: Path) -> Store:
 
 
 def ids(repo: Path) -> set[str]:
-    found, total = facts.newest(stores.for_reading(stores.locate(str(repo)), "project"))
+    found, total = facts.newest(stores.for_reading(stores.locate(str(repo)), "project"), limit=100_000)
     assert total == len(found)
     return {fact.id for fact in found}
 
@@ -212,13 +212,15 @@ def test_facts_remembered_during_an_adoption_all_arrive(repo: Path, make_repo: C
 
     with ThreadPoolExecutor(2) as pool:
         writers = [pool.submit(write) for _ in range(2)]
-        for _ in range(3):
+        try:
+            for _ in range(3):
+                git(repo, "remote", "add", "origin", REMOTE)
+                ids(repo)
+                git(repo, "remote", "remove", "origin")
+                ids(repo)
             git(repo, "remote", "add", "origin", REMOTE)
-            ids(repo)
-            git(repo, "remote", "remove", "origin")
-            ids(repo)
-        git(repo, "remote", "add", "origin", REMOTE)
-        stop.set()
+        finally:
+            stop.set()
         saved = {identity for writer in writers for identity in writer.result(timeout=60)}
     stores.locate(str(repo))
     assert names() == [store_at(repo).name]

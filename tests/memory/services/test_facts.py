@@ -262,11 +262,13 @@ def test_remembering_and_removing_at_the_same_time_loses_no_confirmed_fact() -> 
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
         retired = 0
-        while retired < 10:
-            if stores.folder(stores.provision(PROJECT)).is_dir() and confirmed:
-                stores.retire(stores.get(PROJECT))
-                retired += 1
-        stop.set()
+        try:
+            while retired < 10:
+                if stores.folder(stores.provision(PROJECT)).is_dir() and confirmed:
+                    stores.retire(stores.get(PROJECT))
+                    retired += 1
+        finally:
+            stop.set()
         writing.result(timeout=20)
     files = [path for root in (paths.retired(), paths.projects()) for path in root.rglob("inbox/*.md")]
     assert {markdown.parse(path.read_bytes()).meta["id"] for path in files} == set(confirmed)
