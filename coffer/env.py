@@ -23,6 +23,7 @@ SETTINGS = (
     Setting("COFFER_PORT", "8765", "Port of the daemon on 127.0.0.1; taken or 0 means any free one."),
     Setting("COFFER_AUTOSTART", "1", "Whether shim and hook start a daemon when none runs."),
     Setting("COFFER_MAX_FACT_CHARS", "8192", "Longest text of one fact, in characters; a store may set its own."),
+    Setting("COFFER_PREFERRED_EDITOR", "default", "Id of the editor that files open in; decides over the preference."),
     Setting("COFFER_LOG_LEVEL", "INFO", "Least level written to logs/: DEBUG, INFO, WARNING or ERROR."),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -31,7 +32,11 @@ _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 def home() -> Path:
     """COFFER_HOME as an absolute path; a relative one is refused, since every process has another cwd."""
-    given = os.environ.get("COFFER_HOME") or _BY_NAME["COFFER_HOME"].default
+    return _home(os.environ.get("COFFER_HOME") or _BY_NAME["COFFER_HOME"].default, os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=64)
+def _home(given: str, _person: str | None) -> Path:
     path = Path(given).expanduser()
     if not path.is_absolute():
         raise ConfigInvalid(f"COFFER_HOME is {given!r}, a relative path; give an absolute one.", name="COFFER_HOME")

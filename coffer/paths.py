@@ -1,5 +1,6 @@
 """COFFER_HOME and every path under it (design: "On disk")."""
 
+from functools import lru_cache
 from pathlib import Path
 
 from coffer import env
@@ -10,49 +11,57 @@ def home() -> Path:
 
 
 def memory() -> Path:
-    return home() / "memory"
+    return _below(home(), "memory")
 
 
 def projects() -> Path:
-    return memory() / "projects"
+    return _below(home(), "memory", "projects")
 
 
 def retired() -> Path:
-    return memory() / "retired"
+    return _below(home(), "memory", "retired")
 
 
 def store(name: str) -> Path:
     """The folder of ``global`` or ``project-<ulid>``; names are checked before they come here."""
-    return memory() / "global" if name == "global" else projects() / name.removeprefix("project-")
+    if name == "global":
+        return _below(home(), "memory", "global")
+    return _below(home(), "memory", "projects", name.removeprefix("project-"))
 
 
 def database() -> Path:
-    return home() / "coffer.sqlite3"
+    return _below(home(), "coffer.sqlite3")
 
 
 def locks() -> Path:
-    return home() / "locks"
+    return _below(home(), "locks")
 
 
 def logs() -> Path:
-    return home() / "logs"
+    return _below(home(), "logs")
 
 
 def launchers() -> Path:
-    return home() / "bin"
+    return _below(home(), "bin")
 
 
 def backups() -> Path:
-    return home() / "backups"
+    return _below(home(), "backups")
 
 
 def token() -> Path:
-    return home() / "token"
+    return _below(home(), "token")
 
 
 def secret_key() -> Path:
-    return home() / "secret_key"
+    return _below(home(), "secret_key")
 
 
 def daemon_file() -> Path:
-    return home() / "daemon.json"
+    return _below(home(), "daemon.json")
+
+
+@lru_cache(maxsize=1024)
+def _below(home: Path, *parts: str) -> Path:
+    """Joined once: these are asked for many times in every call."""
+    return home.joinpath(*parts)

@@ -175,16 +175,15 @@ class _StaleSnapshot(Exception):
 def _apply(store: Store, entries: Sequence[Entry], removed: Sequence[str], *, expected: int | None) -> int:
     """One transaction: rows of changed and removed files out, new ones in. Returns the new generation."""
     with transaction.atomic(savepoint=False), db.raw() as con:
-        generation = rows.generation(con, store)
-        if expected is not None and generation != expected:
-            raise _StaleSnapshot
         new = [entry for entry in entries if not entry.unchanged]
+        generation = rows.advance(con, store, max((entry.time for entry in new), default=None))
+        if expected is not None and generation != expected + 1:
+            raise _StaleSnapshot
         claims = rows.drop(con, store, [*(entry.path for entry in new), *removed])
         rows.insert(con, store, new)
         rows.restamp(con, store, [entry for entry in entries if entry.unchanged])
         rows.settle_refs(con, store, claims | {entry.claimed for entry in new})
-        rows.advance(con, store, max((entry.time for entry in new), default=None))
-    return generation + 1
+    return generation
 
 
 def _entries(folder: Path, listing: Mapping[str, Stat], known: Mapping[str, str]) -> Iterator[Entry]:

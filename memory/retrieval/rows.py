@@ -25,6 +25,10 @@ _INSERT_CHUNK = "INSERT INTO memory_chunk (id, document_id, position, heading, t
 _LAST_IDS = """
 SELECT (SELECT coalesce(max(id), 0) FROM memory_document), (SELECT coalesce(max(id), 0) FROM memory_chunk)
 """
+_ADVANCE = """
+UPDATE memory_store SET generation = generation + 1, updated_at = max(updated_at, ?)
+WHERE id = ? AND name = ? RETURNING generation
+"""
 _BY_PATH = """
 SELECT id, claimed FROM memory_document WHERE store_id = ? AND path IN (SELECT value FROM json_each(?))
 """
@@ -75,12 +79,16 @@ def generation(con: sqlite3.Connection, store: Store) -> int:
     return int(row[0])
 
 
-def advance(con: sqlite3.Connection, store: Store, newest: datetime | None) -> None:
-    """Count one change, and let the store's last write be no older than its newest file."""
-    con.execute("UPDATE memory_store SET generation = generation + 1 WHERE id = ?", (store.pk,))
-    if newest is not None:
-        time = stored_time(newest)
-        con.execute("UPDATE memory_store SET updated_at = ? WHERE id = ? AND updated_at < ?", (time, store.pk, time))
+def advance(con: sqlite3.Connection, store: Store, newest: datetime | None) -> int:
+    """Count one change, let the last write be no older than the newest file; the new generation.
+
+    Raises Store.DoesNotExist when the store's row is another's now.
+    """
+    time = stored_time(newest) if newest is not None else ""
+    row = con.execute(_ADVANCE, (time, store.pk, store.name)).fetchone()
+    if row is None:
+        raise Store.DoesNotExist(store.name)
+    return int(row[0])
 
 
 def listing(con: sqlite3.Connection, store: Store) -> Iterator[tuple[str, Stat, int]]:
