@@ -4,13 +4,15 @@ import logging
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import NinjaAPI, Schema
+from ninja import NinjaAPI, Schema, Status
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.security import APIKeyHeader
 
-from coffer import __version__, auth, db
+from coffer import __version__, auth, db, signin
 from coffer.errors import CofferError, where
 from coffer.middleware import note_damage
+from coffer.routes import router as own_router
+from gateway.api import router as gateway_router
 from memory.api import router as memory_router
 
 log = logging.getLogger("coffer.api")
@@ -30,7 +32,8 @@ api = NinjaAPI(
 )
 
 
-api.add_router("", memory_router)
+for _router in (memory_router, gateway_router, own_router):
+    api.add_router("", _router)
 
 
 class DaemonStatus(Schema):
@@ -44,6 +47,18 @@ def daemon_status(request: HttpRequest, nonce: str | None = None) -> dict[str, A
     """Needs no token and tells nothing private; with a nonce, proves that this process can read the token file."""
     port = int(request.META["SERVER_PORT"])
     return {"status": "ok", "version": __version__, "proof": auth.proof(nonce, port) if nonce else None}
+
+
+class SignInCode(Schema):
+    code: str
+
+
+@api.post(
+    "/daemon/sign_in_codes", response={201: SignInCode}, summary="A code that signs a browser in, once, within a minute"
+)
+def make_sign_in_code(request: HttpRequest) -> Status[dict[str, str]]:
+    """What `coffer open` asks for; the daemon keeps only its hash, in memory."""
+    return Status(201, {"code": signin.issue()})
 
 
 def _error(request: HttpRequest, status: int, code: str, message: str, details: object = None) -> HttpResponse:

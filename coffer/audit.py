@@ -1,8 +1,33 @@
 """The audit trail: one row per change, never its content."""
 
+from datetime import datetime
+
 from coffer.models import AuditEntry
+from coffer.registry import Activity, ActivityFilter, Event
 
 
 def record(event: str, *, store: str = "", ref: str = "", actor: str, **counts: int) -> None:
     """Write one row; events are lower-case words such as ``fact_added`` or ``handoff_set``."""
     AuditEntry.objects.create(event=event, store=store, ref=ref[:200], actor=actor, counts=counts)
+
+
+def recent(wanted: ActivityFilter) -> Activity:
+    """The newest rows, for the activity page."""
+    rows = AuditEntry.objects.all()
+    if wanted.store:
+        rows = rows.filter(store=wanted.store)
+    if wanted.who:
+        rows = rows.filter(actor=wanted.who)
+    total = rows.count()
+    if wanted.before is not None:
+        rows = rows.filter(at__lt=wanted.before)
+    events = [Event(row.at, row.event, row.actor, row.store, row.ref, row.counts) for row in rows[: wanted.limit]]
+    return Activity(events, total)
+
+
+def page(*, since: datetime | None = None, limit: int, offset: int, **filters: str) -> tuple[list[AuditEntry], int]:
+    """Rows newest first, and how many there are in all; ``filters`` are event, store and actor, blank for any."""
+    rows = AuditEntry.objects.filter(**{key: value for key, value in filters.items() if value})
+    if since is not None:
+        rows = rows.filter(at__gte=since)
+    return list(rows[offset : offset + limit]), rows.count()

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
@@ -33,7 +34,11 @@ _DAMAGE = (
     "fts5: corrupt",
     "missing row",
     "corruption found",
+    "invalid fts5 file format",
+    "sql logic error",  # what FTS5 says of a table of its own that is gone
 )
+# A disk that takes no more, under a limit on file sizes too: nothing is wrong with what is there.
+_NOT_TAKEN = {"SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMOPEN"}
 
 
 def prepare() -> None:
@@ -64,6 +69,8 @@ def damaged(error: BaseException) -> bool:
     A database emptied in place under open connections also calls itself locked, and stays so: its mark is gone.
     """
     if not isinstance(error, DatabaseError | sqlite3.DatabaseError):
+        return False
+    if getattr(error.__cause__ or error, "sqlite_errorname", "") in _NOT_TAKEN:
         return False
     text = str(error).lower()
     return any(word in text for word in _DAMAGE) or (locked(error) and _readable_mark() != _schema_mark())
@@ -116,10 +123,12 @@ def patience(seconds: float) -> Iterator[None]:
 
 
 def compact() -> None:
-    """Leave no byte of deleted rows in the file or its log."""
+    """Leave no byte of deleted rows in the file or its log. Raises OperationalError while a reader needs the log."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM")
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if cursor.fetchone()[0]:
+            raise OperationalError("database is locked")
 
 
 def remember_inode(**_: object) -> None:
@@ -152,7 +161,7 @@ def _migrate(mark: int) -> None:
 def _set_aside() -> None:
     connections.close_all()
     database, kept = paths.database(), fs.ensure_dir(paths.backups())
-    stamp = time.strftime("%Y%m%dT%H%M%S")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             Path(f"{database}{suffix}").replace(kept / f"damaged-{stamp}.sqlite3{suffix}")
@@ -165,6 +174,9 @@ def _sound() -> bool:
             cursor.execute("PRAGMA quick_check(1)")
             if cursor.fetchone() != ("ok",):
                 return False
+        tables = connection.introspection
+        if not set(tables.django_table_names()) <= set(tables.table_names()):
+            return False
         return not MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
     except DatabaseError:
         return False

@@ -26,9 +26,10 @@ def ensure_dir(path: Path) -> Path:
         with storage_errors(path):
             if path != paths.home() and paths.home() in path.parents:
                 ensure_dir(path.parent)
-                path.mkdir(mode=0o700, exist_ok=True)
-            else:
+            try:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                raise StorageFailed(f"{path} is in the way: a folder belongs there; move it away.") from None
     return path
 
 

@@ -62,6 +62,7 @@ def _work() -> None:
 def _run(job: Callable[[], object]) -> None:
     global _dropped
     deadline = time.monotonic() + PATIENCE
+    healed = False
     while True:
         try:
             db.refresh_connection()
@@ -71,6 +72,10 @@ def _run(job: Callable[[], object]) -> None:
             connection.close()
             if db.locked(error) and time.monotonic() < deadline:
                 time.sleep(0.2)
+                continue
+            if db.damaged(error) and not healed:
+                healed = True  # its table may be all that is missing: nobody else would notice
+                db.recover()
                 continue
             _dropped += 1
             log.warning("a late write was dropped error=%s dropped=%d", where(error), _dropped)

@@ -1,4 +1,4 @@
-"""What every app writes or reads: the audit trail. Ids, sizes and counts only, never content."""
+"""What every app writes or reads: the audit trail (ids, sizes and counts only, never content) and preferences."""
 
 from django.db import models
 from django.utils import timezone
@@ -20,3 +20,17 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.event} {self.ref}"
+
+
+class Preference(models.Model):
+    """One choice of the person, by a name and with a value of ``coffer.preferences``."""
+
+    name = models.CharField(max_length=60, primary_key=True)
+    value = models.CharField(max_length=200)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"

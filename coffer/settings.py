@@ -34,8 +34,10 @@ INSTALLED_APPS = [
     "transcripts",
 ]
 MIDDLEWARE = [
+    "coffer.middleware.Headers",
     "django.middleware.security.SecurityMiddleware",
     "coffer.middleware.Static",
+    "coffer.signin.PortCookies",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -43,6 +45,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "coffer.middleware.Heal",
+    "coffer.signin.SignedIn",
+    "coffer.pages.Problems",
 ]
 ROOT_URLCONF = "coffer.urls"
 ASGI_APPLICATION = "coffer.asgi.application"
@@ -58,6 +62,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "coffer.pages.frame",
             ]
         },
     }
@@ -84,11 +89,21 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
+SESSION_COOKIE_NAME = "coffer-session"  # both names get the port behind them, see coffer.signin
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Strict"
+SESSION_EXPIRE_AT_BROWSER_CLOSE = True
+CSRF_COOKIE_NAME = "coffer-csrf"
+CSRF_COOKIE_AGE = None  # until the browser closes
+CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_FAILURE_VIEW = "coffer.pages.csrf_failed"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # titles do not belong into a cookie
+SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
+# Not in the session, which is a row of the database: an answer must not fail because that is busy.
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
 USE_TZ = True
 TIME_ZONE = "UTC"

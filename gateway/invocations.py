@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,14 @@ async def run(tool: Tool, caller: Caller, arguments: Mapping[str, Any]) -> Answe
     """Answer one call without holding up any other; raises only CofferError, whose text an agent may read."""
     work = partial(_run, tool, caller, arguments, time.monotonic())
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
+
+
+def page(*, since: datetime | None = None, limit: int, offset: int, **filters: str) -> tuple[list[Invocation], int]:
+    """Calls newest first, and how many there are in all; ``filters`` are fields of the row, blank for any."""
+    rows = Invocation.objects.filter(**{key: value for key, value in filters.items() if value})
+    if since is not None:
+        rows = rows.filter(at__gte=since)
+    return list(rows[offset : offset + limit]), rows.count()
 
 
 def _run(tool: Tool, caller: Caller, arguments: Mapping[str, Any], asked: float) -> Answer:

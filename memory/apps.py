@@ -14,3 +14,7 @@ class MemoryConfig(AppConfig):
 
         registry.add_health_check("memory", health.findings)
         registry.add_rebuilder("memory", stores.rebuild)
+        registry.add_openable("memory", stores.places)
+        registry.add_navigation("Stores", "stores", order=10, under=("/stores/",))
+        registry.add_navigation("Search", "search", order=20)
+        registry.add_navigation("Activity", "activity", order=80)

@@ -50,6 +50,7 @@ class Document(models.Model):
     problem = models.TextField(blank=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "fact or topic", "facts and topics"  # what the admin lists of them
         constraints = [
             models.UniqueConstraint(fields=["store", "path"], name="one_document_per_file"),
         ]

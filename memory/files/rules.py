@@ -53,7 +53,7 @@ def one_line(text: str) -> str:
     words = " ".join(_COMMENT_SIGNS.sub(" ", text).split())
     while match := _BULLET.match(words):
         words = words[match.end() :]
-    return words
+    return "" if words in ("-", "*", "+") else words
 
 
 def added(body: str, new_line: str) -> str:

@@ -37,6 +37,7 @@ __all__ = [
     "rebuild",
     "refresh",
     "search",
+    "skipped",
 ]
 
 PROJECT_WEIGHT = 1.15  # what a project remembers beats an equal global fact
@@ -112,6 +113,11 @@ def late(store: Store, files: Sequence[str], limit: int | None = None) -> list[t
 def forget(store: Store) -> None:
     """Drop everything the index holds of a store; its files stay."""
     reconcile.forget(store)
+
+
+def skipped(store: Store) -> list[tuple[str, str]]:
+    """Files that the last refresh of a store in this process did not serve, each with the reason."""
+    return reconcile.skipped(store)
 
 
 def create() -> None:

@@ -14,6 +14,7 @@ from memory.files.lanes import Kind, Stat
 from memory.retrieval.chunking import Passage, chunk_markdown, context
 
 MAX_BYTES = 4 * 1024 * 1024
+MAX_PASSAGES = 2000  # a file of a hundred thousand headings would hold up every recall until it is indexed
 _SOUND_ID = re.compile(r"[^/\\\x00-\x20\x7f]{1,200}")
 
 
@@ -96,6 +97,8 @@ def _parsed(path: str, stat: Stat, now: int, sha256: str, data: bytes) -> Entry:
     page = markdown.parse(data)
     details = page.meta.get("metadata")
     details = details if isinstance(details, dict) else {}
+    passages = _passages(kind, page.body)
+    cut = [f"only the first {MAX_PASSAGES} of {len(passages)} passages are searched"] * (len(passages) > MAX_PASSAGES)
     return Entry(
         path,
         stat,
@@ -110,9 +113,9 @@ def _parsed(path: str, stat: Stat, now: int, sha256: str, data: bytes) -> Entry:
         session=_text(details.get("origin_session_id"))[:255],
         created_at=markdown.timestamp(markdown.text_of(page, "created_at")),
         time=_time(kind, path, page, stat),
-        problem="; ".join(page.problems),
+        problem="; ".join([*page.problems, *cut]),
         body=page.body,
-        passages=_passages(kind, page.body),
+        passages=passages[:MAX_PASSAGES],
     )
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
@@ -22,6 +22,7 @@ from memory.files import lanes, markdown
 
 log = logging.getLogger("memory.archive")
 FOLDER, INDEX = "superseded", "index.jsonl"
+MOVED = "moved to "  # why a file left its store, before the name of the one it went to
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,37 @@ def erase(folder: Path, relative: str, identity: str) -> int:
     lines = list(_lines(folder))
     ours = {line.file for line in _collapsed(lines) if line.path == relative}
     ours |= {file for file in _archived_files(folder) if identity and _claims(folder / FOLDER / file, identity)}
-    if ours:
-        kept = [json.dumps(line, ensure_ascii=False) for line in lines if line["file"] not in ours]
-        fs.write(folder / FOLDER / INDEX, "".join(f"{line}\n" for line in kept).encode())
     # The file itself goes last: cut off before that, the same request finds it again and finishes the work.
-    doomed = [*(folder / FOLDER / file for file in sorted(ours)), folder / relative]
+    return _unlink(folder, lines, ours, [folder / relative])
+
+
+def erase_moved(folder: Path, identity: str) -> int:
+    """Remove for good what a move into another store left here of a fact; returns how many files went."""
+    lines = list(_lines(folder))
+    rows = _collapsed(lines)
+    left = {row.path for row in rows if row.why.startswith(MOVED) and _is_of(folder, row, identity)}
+    gone = {path for path in left if not os.path.lexists(folder / path)}
+    return _unlink(folder, lines, {row.file for row in rows if row.path in gone}, [])
+
+
+def _unlink(folder: Path, lines: Sequence[dict[str, str]], files: Collection[str], more: Sequence[Path]) -> int:
+    """Take archived files out of the index, then remove them and some others, leftovers of their writers too."""
+    if files:
+        kept = [json.dumps(line, ensure_ascii=False) for line in lines if line["file"] not in files]
+        fs.write(folder / FOLDER / INDEX, "".join(f"{line}\n" for line in kept).encode())
+    doomed = [*(folder / FOLDER / file for file in sorted(files)), *more]
     for path in doomed:
         for leftover in _leftovers(path):
             leftover.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     return len(doomed)
+
+
+def _is_of(folder: Path, row: Superseded, identity: str) -> bool:
+    try:
+        return Path(row.path).stem == identity or _claims(folder / FOLDER / row.file, identity)
+    except FileNotFoundError:
+        return False
 
 
 def recover(folder: Path) -> int:

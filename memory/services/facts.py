@@ -13,17 +13,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from django.db import DatabaseError, OperationalError, transaction
+from django.db import DatabaseError, OperationalError
 from django.utils import timezone
 
-from coffer import audit, db, fs, later, paths
-from coffer.errors import Conflict, Invalid, MemoryNotFound, Rejected, StorageFailed, StoreNotFound, TooLarge
+from coffer import db, fs, later, paths
+from coffer.errors import Busy, Conflict, Invalid, MemoryNotFound, NotFound, Rejected, StorageFailed, TooLarge
 from memory import retrieval
 from memory.files import lanes, markdown, ulid
 from memory.files.lanes import Kind
 from memory.models import Document, Store, Use
 from memory.retrieval import MAX_BYTES, Entry
-from memory.services import archive
+from memory.services import archive, writes
 from memory.services import stores as store_service
 
 log = logging.getLogger("memory.facts")
@@ -71,6 +71,7 @@ class Fact:
     sha256: str
     path: Path
     problem: str
+    size: int
 
     @property
     def folder_path(self) -> Path:
@@ -97,13 +98,8 @@ def remember(
         "created_at": markdown.stamp(now),
         "updated_at": markdown.stamp(now),
     }
-    data = markdown.dump(meta, text)
-    try:
-        relative = _write_new(store, title, identity, data)
-    except StoreNotFound:  # retired or adopted since it was looked up: the fact begins it anew
-        store_service.provision(store.name)
-        relative = _write_new(store, title, identity, data)
-    indexed = _settle(store, [relative], "fact_added", identity, actor, characters=len(text))
+    relative = _write_new(store, title, identity, markdown.dump(meta, text))
+    indexed = writes.settle(store, [relative], "fact_added", identity, actor, characters=len(text))
     return Remembered(identity, store_service.folder(store) / relative, store_service.scope_of(store), indexed)
 
 
@@ -124,7 +120,7 @@ def page(store: Store, *, limit: int = 50, offset: int = 0) -> tuple[list[Fact],
     rows, total = _newest([store], offset + limit)
     facts = []
     for row in rows[offset:]:
-        with suppress(MemoryNotFound):  # deleted since the look a moment ago
+        with suppress(NotFound, Busy):  # deleted since the look a moment ago
             facts.append(_loaded(store, row.summary.id, row.path))
     return facts, total
 
@@ -132,9 +128,10 @@ def page(store: Store, *, limit: int = 50, offset: int = 0) -> tuple[list[Fact],
 def get(store: Store, identity: str) -> Fact:
     """One fact or topic by its id. Raises MemoryNotFound, TooLarge."""
     path, _ = _find(store, identity)
-    if (store_service.folder(store) / path).lstat().st_size > MAX_BYTES:
+    fact = _loaded(store, identity, path)
+    if fact.size > MAX_BYTES:
         raise TooLarge(f"{path} is larger than {MAX_BYTES} bytes; open the file itself.", path=path)
-    return _loaded(store, identity, path)
+    return fact
 
 
 def edit(
@@ -159,14 +156,15 @@ def edit(
         try:
             with store_service.write_lock(store) as folder:
                 _edit_once(store, folder, path, change)
+                fact = _fact(store, identity, path)
             break
         except FileNotFoundError:
             raise _missing(store, identity) from None
         except Conflict:
             if if_sha256 is not None or attempt == RETRIES - 1:
                 raise
-    _settle(store, [path], "fact_edited", identity, actor, characters=len(text or ""))
-    return _loaded(store, identity, path)
+    writes.settle(store, [path], "fact_edited", identity, actor, characters=len(text or ""))
+    return fact
 
 
 def delete(store: Store, identity: str, *, forever: bool = False, actor: Actor = "user") -> None:
@@ -179,8 +177,11 @@ def delete(store: Store, identity: str, *, forever: bool = False, actor: Actor =
             archive.erase(folder, path, claimed)
         else:
             archive.remove(folder, path, "deleted")
-    _settle(store, [path], "fact_erased" if forever else "fact_deleted", identity, actor)
+    writes.settle(store, [path], "fact_erased" if forever else "fact_deleted", identity, actor)
     if forever:
+        for other in store_service.names_on_disk():
+            with fs.locked(f"{other}.write.lock"):
+                archive.erase_moved(paths.store(other), claimed)
         _leave_no_byte(store, identity)
 
 
@@ -195,7 +196,7 @@ def clear(store: Store, *, actor: Actor = "user") -> int:
                 with suppress(FileNotFoundError):  # deleted by hand meanwhile: it is gone all the same
                     archive.remove(folder, relative, "cleared")
                     gone.append(relative)
-    _settle(store, gone, "store_cleared", "", actor, facts=len(gone))
+    writes.settle(store, gone, "store_cleared", "", actor, facts=len(gone))
     return len(gone)
 
 
@@ -224,7 +225,7 @@ def _one_line(text: str) -> str:
 
 def _write_new(store: Store, title: str, identity: str, data: bytes) -> str:
     """Create the file under a name that is free, longer tails on collision."""
-    with store_service.write_lock(store) as folder:
+    with store_service.write_lock(store, begin=True) as folder:
         fs.ensure_dir(archive.inside(folder, lanes.INBOX))
         for name in lanes.fact_names(title, identity):
             with suppress(FileExistsError):
@@ -317,7 +318,15 @@ def _missing(store: Store, identity: str) -> MemoryNotFound:
 
 
 def _loaded(store: Store, identity: str, path: str) -> Fact:
-    """A fact as its file says, without a look at the index. Raises MemoryNotFound."""
+    """A fact as its file says; one that is being replaced at this moment is waited for. Raises MemoryNotFound."""
+    with suppress(MemoryNotFound):
+        return _fact(store, identity, path)
+    with store_service.write_lock(store, seconds=1.0):
+        return _fact(store, identity, path)
+
+
+def _fact(store: Store, identity: str, path: str) -> Fact:
+    """The file alone, without a look at the index. Raises MemoryNotFound."""
     entry = retrieval.peek(store, path)
     if entry is None:
         raise _missing(store, identity)
@@ -334,6 +343,7 @@ def _loaded(store: Store, identity: str, path: str) -> Fact:
         sha256=entry.sha256 if entry.stat.size <= MAX_BYTES else _digest(file),
         path=file,
         problem=entry.problem,
+        size=entry.stat.size,
     )
 
 
@@ -341,23 +351,6 @@ def _digest(file: Path) -> str:
     with suppress(OSError), file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
     return ""
-
-
-def _settle(store: Store, files: Sequence[str], event: str, ref: str, actor: Actor, **counts: int) -> bool:
-    """Index and audit in one transaction; False when the database cannot be written now (the files are what counts)."""
-
-    def write_audit() -> None:
-        audit.record(event, store=store.name, ref=ref, actor=actor, **counts)
-
-    try:
-        with db.patience(1.0), transaction.atomic():
-            changes = store_service.refresh(store, files)
-            write_audit()
-        return not changes.behind
-    except DatabaseError as error:
-        log.warning("not indexed yet store=%s files=%d error=%s", store.name, len(files), type(error).__name__)
-        later.write(write_audit)
-        return False
 
 
 def _leave_no_byte(store: Store, identity: str) -> None:

@@ -9,10 +9,12 @@ from django.utils import timezone
 
 from coffer import fs, paths
 from coffer.errors import Rejected, ScopeUnresolved
-from memory.files import git, markdown
+from memory.files import git, lanes, markdown
 from memory.files.git import Branch
-from memory.services import archive, trail
+from memory.models import Store
+from memory.services import archive, pages, trail
 from memory.services import stores as store_service
+from memory.services.pages import LanePage
 from memory.services.stores import Place
 
 MAX_CHARS = 32_768
@@ -38,6 +40,31 @@ class Resumed:
     def as_dict(self) -> dict[str, Any]:
         """Only what there is: a scene that was not found has no body."""
         return {key: value for key, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The scene of one branch as it stands on disk; ``updated_at`` is what is written in it, whatever that is."""
+
+    branch: str
+    slug: str
+    text: str
+    updated_at: str | None
+    path: Path
+
+
+def scenes(store: Store) -> list[Scene]:
+    """One scene per branch, last written first (FR-054)."""
+    found = [(page.modified, _scene(page)) for page in pages.of_lane(store, lanes.HANDOFF)]
+    return [scene for _, scene in sorted(found, key=lambda pair: (-pair[0], pair[1].slug))]
+
+
+def remove(store: Store, slug: str, *, actor: str = "user") -> None:
+    """Move the scene of one branch to superseded/. Raises MemoryNotFound."""
+    missing = f"{store.name} holds no handoff {slug[:80]!r}."
+    page = next((page for page in pages.of_lane(store, lanes.HANDOFF) if page.stem == slug), None)
+    pages.remove(store, page, missing)
+    trail.record("handoff_deleted", store=store.name, ref=slug, actor=actor)
 
 
 def save(place: Place, body: str, *, actor: str = "agent") -> Saved:
@@ -73,6 +100,17 @@ def resume(place: Place) -> Resumed:
     commit = page.meta.get("commit")
     note = " ".join([_age(written), *_since(place, commit if isinstance(commit, str) else "")])
     return Resumed(True, branch.name, page.body, written, note)
+
+
+def _scene(page: LanePage) -> Scene:
+    written, branch = page.page.meta.get("updated_at"), markdown.text_of(page.page, "branch")
+    return Scene(
+        branch=branch or page.stem,
+        slug=page.stem,
+        text=page.text,
+        updated_at=written if isinstance(written, str) and written else None,
+        path=page.path,
+    )
 
 
 def _checked(body: str) -> str:

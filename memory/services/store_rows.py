@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from django.db import DatabaseError, IntegrityError
+from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from coffer import db, later, paths
@@ -49,7 +49,7 @@ def sync(name: str, store: Store | None = None) -> Store:
     file = _file(name)
     new = store is None
     if store is None:
-        file = file or StoreFile(name=name, project_id=_project_id(name))
+        file = file or StoreFile(name=name, project_id=project_id(name))
         born = file.created_at or timezone.now()
         store = Store(name=name, created_at=born, updated_at=born)
     values = _fields(file) if file is not None else {}
@@ -77,10 +77,10 @@ def saved(store: Store) -> bool:
     return store.pk is not None
 
 
-def survivor(project_id: str) -> str | None:
+def survivor(identity: str) -> str | None:
     """The store that a merged identity lives on in (FR-058)."""
     rows = Store.objects.exclude(merged_identities=[]).values_list("name", "merged_identities")
-    return next((name for name, aliases in rows if project_id in aliases), None)
+    return next((name for name, aliases in rows if identity in aliases), None)
 
 
 def learn_root(store: Store, repository: Repository) -> None:
@@ -104,13 +104,22 @@ def drop(name: str) -> None:
     _now_or_later(lambda: _drop(name))
 
 
+def project_id(name: str) -> str:
+    """The identity that a store's name carries."""
+    return GLOBAL_ID if name == GLOBAL else name.removeprefix("project-")
+
+
 def _now_or_later(job: Callable[[], None]) -> None:
+    def write() -> None:
+        with transaction.atomic():  # what the job reads must not be taken away by another one like it
+            job()
+
     try:
         with db.patience(PATIENCE):
-            job()
+            write()
     except DatabaseError as error:
         log.info("rows of a store are behind error=%s", type(error).__name__)
-        later.write(job)
+        later.write(write)
 
 
 def _carry(older: str, name: str) -> None:
@@ -136,14 +145,10 @@ def _drop(name: str) -> None:
 def _file(name: str) -> StoreFile | None:
     """What ``store.yaml`` says; None when it cannot be read, so that what is known stays."""
     try:
-        return store_file.read(paths.store(name), name, _project_id(name))
+        return store_file.read(paths.store(name), name, project_id(name))
     except (store_file.Unreadable, OSError) as error:
         log.warning("store.yaml cannot be read store=%s reason=%s", name, error)
         return None
-
-
-def _project_id(name: str) -> str:
-    return GLOBAL_ID if name == GLOBAL else name.removeprefix("project-")
 
 
 def _fields(file: StoreFile) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from memory.files.lanes import Kind
 from memory.files.store_file import StoreFile
 from memory.models import Document, Store
 from memory.services import adoption, archive, store_rows, trail
-from memory.services.store_rows import GLOBAL, GLOBAL_ID, MAX_LABEL
+from memory.services.store_rows import GLOBAL, MAX_LABEL
 
 log = logging.getLogger("memory.stores")
 SCOPES = ("project", "global", "both")
@@ -119,13 +119,18 @@ def get(name: str) -> Store:
     if store is None:
         if name != GLOBAL:
             raise StoreNotFound(f"There is no store {name}; `coffer memory list` shows those there are.", store=name)
-        store = Store(name=GLOBAL, project_id=GLOBAL_ID, created_at=timezone.now(), updated_at=timezone.now())
+        store = _unsaved(name)
     return store
+
+
+def is_name(name: str) -> bool:
+    """Whether a text is a store's name, there or not."""
+    return _NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> str:
     """Refuse what is no store name before it comes near a path (BC-150)."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise StoreNotFound("A store is named global or project-<26-character id>.", store=name[:60])
     return name
 
@@ -138,9 +143,7 @@ def provision(name: str, repository: Repository | None = None) -> Store:
         with fs.locked(f"{name}.write.lock"):
             if not (folder / store_file.NAME).exists():
                 _make_folder(folder, name, repository)
-    store = store_rows.find(name)
-    if store is None:
-        raise _removed(name)
+    store = store_rows.find(name) or _unsaved(name)  # removed at this moment: the write begins it anew
     if repository and repository.remote and not store.remote and store.project_id == repository.project_id:
         # Made by a program that knows no repository (REST), or before the repository had a remote.
         with suppress(ConfigInvalid):
@@ -165,6 +168,11 @@ def names_on_disk() -> list[str]:
     except FileNotFoundError:
         return names
     return names + [f"project-{name}" for name in found if _NAME.fullmatch(f"project-{name}")]
+
+
+def places() -> list[Path]:
+    """Where memory lies: its folder, and each store, whose folder may be a link to elsewhere."""
+    return [paths.memory(), *map(paths.store, names_on_disk())]
 
 
 def rebuild() -> None:
@@ -270,10 +278,12 @@ def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Chang
     if files is None and (changes.removed or str(folder) not in _looked_after):
         _looked_after.add(str(folder))
         if archive.open_lines(folder):
-            # Whoever is replacing a file at this moment closes its line itself: not worth a long wait.
+            # Either its writer was killed, or it closes the line itself in a moment: not worth a long wait.
             with suppress(CofferError), write_lock(store, seconds=1.0):
                 archive.recover(folder)
             changes = _reconciled(store, None)
+        elif any(lanes.stat(folder, path) for path in changes.removed):
+            changes = _reconciled(store, None)  # it was being replaced when we looked
     return changes
 
 
@@ -302,12 +312,17 @@ def retire(store: Store) -> Path:
 
 
 @contextmanager
-def write_lock(store: Store, *, seconds: float = 10.0) -> Iterator[Path]:
-    """Hold the store's write lock around one file change; yields its folder. Raises Busy, StoreNotFound."""
+def write_lock(store: Store, *, seconds: float = 10.0, begin: bool = False) -> Iterator[Path]:
+    """Hold the store's write lock around one file change; yields its folder. Raises Busy, StoreNotFound.
+
+    ``begin`` makes the folder anew when it was retired or adopted since the store was looked up.
+    """
     with fs.locked(f"{store.name}.write.lock", seconds=seconds):
         folder = paths.store(store.name)
         if not folder.is_dir():
-            raise _removed(store.name)
+            if not begin:
+                raise _removed(store.name)
+            _make_folder(folder, store.name, None)
         yield folder
 
 
@@ -348,6 +363,11 @@ def _kinds(store: Store) -> Counter[Kind | None]:
     return Counter(map(lanes.recallable, lanes.walk(paths.store(store.name)).files))
 
 
+def _unsaved(name: str) -> Store:
+    now = timezone.now()
+    return Store(name=name, project_id=store_rows.project_id(name), created_at=now, updated_at=now)
+
+
 def _removed(name: str) -> StoreNotFound:
     return StoreNotFound(f"{name} was removed meanwhile; try again to start a new one.", store=name)
 
@@ -357,7 +377,7 @@ def _make_folder(folder: Path, name: str, repository: Repository | None) -> None
     # A folder that somebody made by hand, or whose maker was killed, may hold memory already.
     file = StoreFile(
         name=name,
-        project_id=GLOBAL_ID if name == GLOBAL else name.removeprefix("project-"),
+        project_id=store_rows.project_id(name),
         remote=(repository.remote or "") if repository else "",
         created_at=timezone.now(),
     )

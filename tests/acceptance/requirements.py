@@ -15,7 +15,6 @@ class Scenario(NamedTuple):
     reason: str = ""
 
 
-_LANES = "the lane viewer and the lanes' read surfaces come with the pages"
 _HOOKS = "session hooks come with the agents' connections"
 _ENGINE = "needs the engine: connections, organizer and reorganization"
 _SESSIONS = "needs the readers of past sessions and the distiller"
@@ -43,7 +42,11 @@ SCENARIOS = (
     Scenario(
         "user deletes a fact", "changed", "the file goes to superseded/ and can be restored, unless asked otherwise"
     ),
-    Scenario("read-only viewer offers open/reveal affordances", "open", _LANES),
+    Scenario(
+        "read-only viewer offers open/reveal affordances",
+        "changed",
+        "the path can be copied too; there is no desktop program, the daemon opens and reveals for its pages",
+    ),
     Scenario("clear a memory scope", "changed", "the files go to superseded/ and can be restored"),
     Scenario("user renames a memory store", "covered"),
     Scenario("built-in memory tools appear in client tool list", "covered"),
@@ -67,10 +70,10 @@ SCENARIOS = (
     Scenario("固化 promotes a recurring imperative pattern into the rules lane", "open", _ENGINE),
     Scenario("memory is auto-organized after the store goes idle", "open", _ENGINE),
     Scenario("the organizer routes a rule-shaped note into the rules lane", "open", _ENGINE),
-    Scenario("the rules read surface returns the stored rules", "open", _LANES),
-    Scenario("journal lane entries are readable for a store", "open", _LANES),
-    Scenario("handoff scenes are listed per branch for a store", "open", _LANES),
-    Scenario("the consolidation changelog is readable for a store", "open", _LANES),
+    Scenario("the rules read surface returns the stored rules", "covered"),
+    Scenario("journal lane entries are readable for a store", "covered"),
+    Scenario("handoff scenes are listed per branch for a store", "covered"),
+    Scenario("the consolidation changelog is readable for a store", "covered"),
     Scenario("rules bundle is injected at session start as context only", "open", _HOOKS),
     Scenario("the bundle carries the two seeded built-in rules", "open", _HOOKS),
     Scenario("session-end distils the closed session into the journal", "open", _HOOKS),

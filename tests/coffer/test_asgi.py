@@ -182,4 +182,11 @@ def test_django_answers_beside_mcp(address: str) -> None:
     status, answer = ask(address, "GET", "/api/v1/daemon/status?nonce=n")
     assert status == 200
     assert answer["proof"] == auth.proof("n", int(address.partition(":")[2]))
-    assert ask(address, "GET", "/mcp/")[0] == 404
+    assert ask(address, "GET", "/mcp/")[0] == 401  # a page as any other
+
+
+def test_only_the_exchange_of_a_code_may_come_from_a_file(address: str) -> None:
+    assert ask(address, "POST", "/sign-in", Origin="null")[0] == 401
+    for method, path in (("GET", "/sign-in"), ("POST", "/sign-in/"), ("POST", "/"), ("POST", "/api/v1/memory_stores")):
+        assert ask(address, method, path, Origin="null")[0] == 403
+    assert ask(address, "POST", "/sign-in", Origin="null", host="evil.example")[0] == 403

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from django.core.management.base import BaseCommand, CommandError
 
 from coffer.errors import Invalid
 from memory.files import markdown
-from memory.management import listing
+from memory.management import lanes, listing
 from memory.models import Store
 from memory.services import facts, recall, stores
 
 
 class Command(BaseCommand):
-    help = "List, search, add, correct and delete what is remembered."
+    help = "List, search, add, correct, delete and restore what is remembered."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
@@ -63,6 +64,7 @@ class Command(BaseCommand):
         one.add_argument("--scope", choices=stores.SCOPES, default="both")
         one.add_argument("--top-k", type=int, default=recall.DEFAULT_TOP_K)
         one.add_argument("--json", **json_flag)
+        lanes.add_verbs(partial(self._lane_verb, verb, json_flag))
         verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False)
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
@@ -133,6 +135,17 @@ class Command(BaseCommand):
         if problems:
             sys.exit(1)
 
+    def _lane_verb(
+        self, verb: Callable[..., ArgumentParser], json_flag: dict[str, Any], name: str, show: lanes.Show, text: str
+    ) -> ArgumentParser:
+        def run(store: Store, *, as_json: bool, **options: Any) -> None:
+            answer = show(store, **options)
+            self._answer(as_json, answer.value, answer.text)
+
+        one = verb(name, run, text)
+        one.add_argument("--json", **json_flag)
+        return one
+
     def _progress(self, name: str) -> None:
         self.stderr.write(f"indexing {name}")
 
@@ -154,11 +167,12 @@ def _store(given: str, *, writing: bool) -> Store:
             return stores.for_writing(place, "project")
         found = stores.for_reading(place, "project")
         return found[0] if found else stores.get(place.project.store if place.project else given)
+    if stores.is_name(given):
+        return stores.provision(given) if writing else stores.get(given)
     labelled = [store for store in stores.all_stores() if stores.display_name(store) == given]
     if len(labelled) > 1:
         raise Invalid(f"{len(labelled)} stores are shown as {given!r}; use a name from `coffer memory list`.")
-    name = labelled[0].name if labelled else given
-    return stores.provision(name) if writing else stores.get(name)
+    return stores.get(labelled[0].name if labelled else given)
 
 
 def _store_row(store: Store) -> dict[str, Any]:

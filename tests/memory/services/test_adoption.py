@@ -215,9 +215,9 @@ def test_facts_remembered_during_an_adoption_all_arrive(repo: Path, make_repo: C
         try:
             for _ in range(3):
                 git(repo, "remote", "add", "origin", REMOTE)
-                ids(repo)
+                recall.recall(stores.for_reading(stores.locate(str(repo)), "project"), "okapi")
                 git(repo, "remote", "remove", "origin")
-                ids(repo)
+                recall.recall(stores.for_reading(stores.locate(str(repo)), "project"), "okapi")
             git(repo, "remote", "add", "origin", REMOTE)
         finally:
             stop.set()
