@@ -35,6 +35,8 @@ def migrated_database(django_db_blocker: DjangoDbBlocker) -> Path:
     """A database as the program itself makes it, copied for every test."""
     from coffer import db
 
+    # A worker of a parallel run inherits the environment, and with it settings that name the database of its parent.
+    connections.settings["default"]["NAME"] = str(_SESSION_HOME / "coffer.sqlite3")
     with django_db_blocker.unblock():
         db.prepare()
         connections.close_all()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 
 from coffer import fs
 from coffer.errors import CofferError
@@ -169,11 +169,11 @@ def measure(store: Store) -> Measure:
     return Measure(counts, size, datetime.fromtimestamp(last / 1e9, UTC) if last else None)
 
 
-def titles(store: Store, behind: Collection[str], query: str = "", *, limit: int = SHOWN) -> Titles:
+def titles(store: Store, looked: Look, query: str = "", *, limit: int = SHOWN) -> Titles:
     """Topics, then what waits in the inbox, newest first; all titles are searched, the first ``limit`` given."""
     words = [_folded(word) for word in query.split()]
-    found = Document.objects.filter(store_id=store.pk or 0)
-    rows = _indexed(found, None if words or behind else limit)
+    behind = looked.behind
+    rows = _indexed(store, looked.counts, None if words or behind else limit)
     if behind:
         rows = sorted([*(row for row in rows if row.path not in behind), *_late(store, behind)], key=_age)
     if words:
@@ -293,10 +293,11 @@ def _count(count: Callable[[], int]) -> int | None:
         return None
 
 
-def _indexed(found: "QuerySet[Document]", limit: int | None) -> list[Row]:
-    ordered = found.order_by("-time", "-id").values_list(*_COLUMNS)
-    kinds = (ordered.filter(kind=kind)[:limit] for kind in (Kind.TOPIC, Kind.FACT))
-    return [Row(*values) for rows in kinds for values in rows]
+def _indexed(store: Store, counts: Counts, limit: int | None) -> list[Row]:
+    """The newest of each kind there is: to look for one that is not there means to look at all."""
+    kinds = ((Kind.TOPIC, counts.topics), (Kind.FACT, counts.inbox))
+    found = Document.objects.filter(store_id=store.pk or 0).order_by("-time", "-id").values_list(*_COLUMNS)
+    return [Row(*values) for kind, count in kinds if count for values in found.filter(kind=kind)[:limit]]
 
 
 def _late(store: Store, behind: Collection[str]) -> list[Row]:

@@ -115,7 +115,7 @@ def knowledge(request: HttpRequest, name: str) -> HttpResponse:
     store = stores.get(name)
     query = request.GET.get("q", "").strip()
     look = browse.look(store)
-    titles = browse.titles(store, look.behind, query)
+    titles = browse.titles(store, look, query)
     total = look.counts.knowledge
     lane = Knowledge(
         query=query,

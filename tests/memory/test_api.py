@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from coffer import paths
+from coffer import paths, signin
 from tests.conftest import Api
 
 PROJECT = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -160,4 +160,6 @@ def test_the_description_and_its_page_need_no_other_host(api: Api) -> None:
 
 def test_an_unknown_route_of_the_api_and_an_unknown_page_say_so(api: Api) -> None:
     assert api.get("/nothing_here").status_code == 404
-    assert "There is no page here" in Client().get("/nothing").content.decode()
+    client = Client()
+    client.force_login(signin.owner())
+    assert "There is no page here" in client.get("/nothing").content.decode()

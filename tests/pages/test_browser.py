@@ -20,6 +20,7 @@ from tests.serving import serving
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+expect = pytest.importorskip("playwright.sync_api").expect
 SCREENS: dict[str, dict[str, Any]] = {
     "desktop": {"viewport": {"width": 1280, "height": 800}},
     "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
@@ -135,29 +136,29 @@ def test_find_read_delete_restore_rename_search(open_page: Open, memory: Memory,
     page.get_by_label("Filter titles").fill("deploy")
     page.get_by_role("button", name="Filter").click()
     page.get_by_role("link", name="The deploy target").click()
-    assert page.get_by_text("It takes six minutes.").is_visible()
+    expect(page.get_by_text("It takes six minutes.")).to_be_visible()
 
     page.get_by_role("link", name="Delete").click()
-    assert page.get_by_role("heading", name="Delete this?").is_visible()
-    assert page.locator("form.form").get_by_text("The deploy target").is_visible()
+    expect(page.get_by_role("heading", name="Delete this?")).to_be_visible()
+    expect(page.locator("form.form").get_by_text("The deploy target")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
-    assert page.get_by_text("Deleted: The deploy target").is_visible()
+    expect(page.get_by_text("Deleted: The deploy target")).to_be_visible()
     page.get_by_role("link", name="the-deploy-target").first.click()
     page.get_by_role("button", name="Restore this version").click()
-    assert page.get_by_text("It takes six minutes.").is_visible()
+    expect(page.get_by_text("It takes six minutes.")).to_be_visible()
 
     page.get_by_label("Where").get_by_role("link").first.click()
     page.get_by_role("link", name="Rename").click()
     page.get_by_label("Name").fill("Orders")
     page.get_by_role("button", name="Save").click()
-    assert page.get_by_role("heading", name="Orders", exact=True).is_visible()
+    expect(page.get_by_role("heading", name="Orders", exact=True)).to_be_visible()
 
     page.get_by_role("link", name="Search").first.click()
     page.get_by_label("What would an agent ask?").fill("deploy target")
     page.get_by_label("as an agent in").select_option(label="Orders")
     page.get_by_role("button", name="Search").click()
     page.locator("summary").first.click()
-    assert page.get_by_text("Words found").first.is_visible()
+    expect(page.get_by_text("Words found").first).to_be_visible()
 
 
 def test_times_are_local_with_their_zone_and_utc_without_script(open_page: Open, memory: Memory) -> None:
@@ -169,7 +170,7 @@ def test_times_are_local_with_their_zone_and_utc_without_script(open_page: Open,
     assert "GMT+1" in (time.get_attribute("title") or "")
     page = open_page(java_script_enabled=False)
     page.goto(address)
-    assert page.locator("time").first.inner_text() == "2026-11-29 10:00 UTC"
+    expect(page.locator("time").first).to_have_text("2026-11-29 10:00 UTC")
 
 
 def test_keys_move_through_a_list(open_page: Open, memory: Memory) -> None:
@@ -185,7 +186,7 @@ def test_keys_move_through_a_list(open_page: Open, memory: Memory) -> None:
     assert page.get_by_label("Filter titles").input_value() == "j"
     page.get_by_role("heading", level=1).click()
     page.keyboard.press("?")
-    assert page.get_by_role("dialog", name="Keys").is_visible()
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
@@ -203,7 +204,7 @@ def test_a_change_by_another_hand_changes_the_next_search(open_page: Open, memor
     page = open_page()
     facts.edit(memory.store, memory.fact, text="The deploy target is `make sail`.")
     page.goto(f"/search?q=deploy+target&store={memory.name}")
-    assert page.get_by_text("make sail").first.is_visible()
+    expect(page.get_by_text("make sail").first).to_be_visible()
 
 
 def test_hostile_memory_runs_and_fetches_nothing(open_page: Open, memory: Memory) -> None:
@@ -266,7 +267,7 @@ def test_coffer_open_leads_from_its_file_into_the_pages(
     if not script:
         page.get_by_role("button", name="Continue").click()
     page.wait_for_url(re.compile(r"http://127\.0\.0\.1:\d+/$"))
-    assert page.get_by_role("heading", name="Stores").is_visible()
+    expect(page.get_by_role("heading", name="Stores")).to_be_visible()
     assert page.context.cookies()[0]["name"].startswith("coffer-session-")
     assert not Path(seen.read_text().removeprefix("file://")).exists()
     context.close()
@@ -274,4 +275,4 @@ def test_coffer_open_leads_from_its_file_into_the_pages(
         answer = other.goto(machine.daemon_file()["url"])
         assert answer is not None
         assert answer.status == 401
-        assert other.get_by_text("coffer open").is_visible()
+        expect(other.get_by_text("coffer open")).to_be_visible()
