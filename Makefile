@@ -26,7 +26,7 @@ demo: venv ## two agents share one memory, in a temporary home and repository
 	@$(BIN)/coffer demo
 
 test: dev ## run the tests
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 4
 
 verify: dev ## format, lint, types, import contracts, documentation and tests
 	@$(BIN)/ruff format --check .

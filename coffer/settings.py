@@ -98,7 +98,6 @@ CSRF_COOKIE_AGE = None  # until the browser closes
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_FAILURE_VIEW = "coffer.pages.csrf_failed"
-MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # titles do not belong into a cookie
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
