@@ -30,7 +30,7 @@ class Store(models.Model):
 class Document(models.Model):
     """The index's row for one file that recall may return, or that it reports as unreadable."""
 
-    store = models.ForeignKey(Store, on_delete=models.CASCADE, related_name="documents")
+    store = models.ForeignKey(Store, on_delete=models.CASCADE, related_name="documents", db_index=False)
     path = models.CharField(max_length=1024)  # relative to the store's folder
     kind = models.CharField(max_length=10)  # fact, topic or journal
     ref = models.CharField(max_length=255)  # the id that callers see, unique in its store
