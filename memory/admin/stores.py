@@ -19,7 +19,7 @@ from memory.admin.forms import LabelForm, RuleForm
 from memory.admin.lanes import LANES, Lane
 from memory.files.lanes import Kind
 from memory.models import Store
-from memory.services import browse, facts, rules, stores
+from memory.services import browse, counts, facts, rules, stores
 
 
 def _clear(key: str) -> int:
@@ -101,7 +101,7 @@ class StoreAdmin(ServiceAdmin):
             "store": found,
             "store_shown": stores.display_name(found),
             "counts": browse.counts(found),
-            "metrics": stores.metrics(found),
+            "metrics": counts.metrics(found),
             "folder": stores.folder(found),
             "config": stores.config(found),
             "lanes": [lane for lane in LANES.values() if not lane.of_projects or stores.scope_of(found) == "project"],

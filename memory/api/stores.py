@@ -8,7 +8,7 @@ from ninja import Router, Schema, Status
 
 from coffer.rest import Name, StrictSchema
 from memory.models import Store
-from memory.services import stores
+from memory.services import counts, stores
 
 router = Router(tags=["stores"])
 
@@ -85,8 +85,8 @@ def label_store(request: HttpRequest, name: Name, body: LabelIn) -> dict[str, An
 
 
 @router.get("/memory_stores/{name}/metrics", response=MetricsOut, summary="Counts and sizes as they are on disk")
-def store_metrics(request: HttpRequest, name: Name) -> stores.Metrics:
-    return stores.metrics(stores.get(name))
+def store_metrics(request: HttpRequest, name: Name) -> counts.Metrics:
+    return counts.metrics(stores.get(name))
 
 
 def _store(store: Store) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _store(store: Store) -> dict[str, Any]:
         "label": store.label or None,
         "display_name": stores.display_name(store),
         "store_dir": str(stores.folder(store)),
-        "fact_count": stores.fact_count(store),
+        "fact_count": counts.fact_count(store),
         "config": stores.config(store),
         "created_at": store.created_at,
         "updated_at": store.updated_at,

@@ -23,7 +23,7 @@ from memory.files import lanes, markdown, ulid
 from memory.files.lanes import Kind
 from memory.models import Document, Store, Use
 from memory.retrieval import MAX_BYTES, Entry
-from memory.services import archive, writes
+from memory.services import archive, counts, writes
 from memory.services import stores as store_service
 
 log = logging.getLogger("memory.facts")
@@ -287,7 +287,7 @@ def _newest(stores: Sequence[Store], limit: int) -> tuple[list[_Row], int]:
     # Times have whole seconds: of two in the same one, the file that is not indexed yet is the newer.
     rows = [_row(ref, entry) for store in stores for ref, entry in _late(store, behind[store.name], limit)] + rows
     rows.sort(key=lambda row: row.summary.time, reverse=True)
-    return rows[:limit], sum(map(store_service.fact_count, stores))
+    return rows[:limit], sum(map(counts.fact_count, stores))
 
 
 def _late(store: Store, behind: Sequence[str], limit: int | None = None) -> list[tuple[str, Entry]]:

@@ -4,13 +4,10 @@ The folder and its ``store.yaml`` are the truth; rows are a copy that start-up a
 """
 
 import logging
-import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +18,6 @@ from coffer.errors import CofferError, ConfigInvalid, Invalid, ScopeUnresolved, 
 from memory import retrieval
 from memory.files import git, lanes, store_file
 from memory.files.git import Repository
-from memory.files.lanes import Kind
 from memory.files.store_file import StoreFile
 from memory.models import Document, Store
 from memory.services import adoption, archive, store_rows, trail
@@ -53,16 +49,6 @@ class Place:
     repository: Repository | None = None
     project: Project | None = None
     reason: str = ""
-
-
-@dataclass(frozen=True)
-class Metrics:
-    fact_count: int
-    topic_count: int
-    inbox_count: int
-    journal_days: int
-    disk_bytes: int
-    last_write_at: datetime | None
 
 
 def locate(cwd: str | None) -> Place:
@@ -246,31 +232,6 @@ def max_fact_chars(store: Store) -> int:
     return int(store.config.get("max_fact_chars") or env.number("COFFER_MAX_FACT_CHARS", least=1))
 
 
-def metrics(store: Store) -> Metrics:
-    """Counts and sizes as they are on disk now."""
-    kinds = _kinds(store)
-    sizes, last = 0, 0.0
-    for path, _, names in os.walk(folder(store)):
-        for name in names:
-            with suppress(FileNotFoundError):
-                found = os.lstat(os.path.join(path, name))
-                sizes, last = sizes + found.st_size, max(last, found.st_mtime)
-    return Metrics(
-        fact_count=kinds[Kind.FACT] + kinds[Kind.TOPIC],
-        topic_count=kinds[Kind.TOPIC],
-        inbox_count=kinds[Kind.FACT],
-        journal_days=kinds[Kind.JOURNAL],
-        disk_bytes=sizes,
-        last_write_at=datetime.fromtimestamp(last, UTC) if last else None,
-    )
-
-
-def fact_count(store: Store) -> int:
-    """Facts and topics on disk, indexed or not; journal days do not count (FR-043)."""
-    kinds = _kinds(store)
-    return kinds[Kind.FACT] + kinds[Kind.TOPIC]
-
-
 def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Changes:
     """Bring a store's index in line with its files, putting back first what a killed replacement left aside."""
     changes = _reconciled(store, files)
@@ -356,11 +317,6 @@ def _reconciled(store: Store, files: Sequence[str] | None) -> retrieval.Changes:
                 return retrieval.refresh(store, files)
     names = tuple(lanes.walk(paths.store(store.name)).files)
     return retrieval.Changes(added=names, behind=names)
-
-
-def _kinds(store: Store) -> Counter[Kind | None]:
-    """How many files of each kind there are, by a look at the disk."""
-    return Counter(map(lanes.recallable, lanes.walk(paths.store(store.name)).files))
 
 
 def _unsaved(name: str) -> Store:

@@ -18,7 +18,7 @@ from coffer.errors import Invalid
 from memory.files import markdown
 from memory.management import lanes, listing
 from memory.models import Store
-from memory.services import facts, recall, stores
+from memory.services import counts, facts, recall, stores
 
 
 class Command(BaseCommand):
@@ -113,7 +113,7 @@ class Command(BaseCommand):
         self._print(f"Erased {id}." if forever else f"Deleted {id}; its file is kept in superseded/.")
 
     def clear(self, store: Store, *, yes: bool, **_: Any) -> None:
-        name, count = stores.display_name(store), stores.fact_count(store)
+        name, count = stores.display_name(store), counts.fact_count(store)
         if not yes and input(f"Move all {count} facts of {name} to superseded/? [y/N] ").strip().lower() != "y":
             raise CommandError("Nothing was changed.")
         self._print(f"Moved {facts.clear(store)} facts of {name} to superseded/.")
@@ -180,13 +180,13 @@ def _store_row(store: Store) -> dict[str, Any]:
         "name": store.name,
         "display_name": stores.display_name(store),
         "root": store.project_root or None,
-        "fact_count": stores.fact_count(store),
+        "fact_count": counts.fact_count(store),
         "store_dir": str(stores.folder(store)),
     }
 
 
 def _metrics_row(store: Store) -> dict[str, Any]:
-    metrics = vars(stores.metrics(store))
+    metrics = vars(counts.metrics(store))
     return {key: markdown.stamp(value) if key == "last_write_at" and value else value for key, value in metrics.items()}
 
 

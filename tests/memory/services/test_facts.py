@@ -13,7 +13,7 @@ from coffer.errors import Conflict, Invalid, MemoryNotFound, Rejected, StorageFa
 from coffer.models import AuditEntry
 from memory.files import markdown
 from memory.models import Document, Store, Use
-from memory.services import facts, recall, stores
+from memory.services import counts, facts, recall, stores
 from tests.factories import StoreFactory, write_files
 from tests.rounds import rounds
 
@@ -160,7 +160,7 @@ def test_clear_takes_files_that_were_never_indexed_and_leaves_the_rest() -> None
         {**kept, "knowledge/inbox/a.md": "a\n", "knowledge/b.md": "b\n", "knowledge/INDEX.md": "i\n"}, PROJECT
     )
     assert facts.clear(store) == 2
-    assert stores.fact_count(store) == 0
+    assert counts.fact_count(store) == 0
     assert all((paths.store(PROJECT) / name).exists() for name in kept)
     assert len(list((paths.store(PROJECT) / "superseded").glob("*.md"))) == 2
     assert facts.clear(store) == 0
@@ -186,7 +186,7 @@ def test_a_file_too_large_to_show_is_listed_and_can_be_deleted() -> None:
     with pytest.raises(TooLarge):
         facts.get(store, "big")
     facts.delete(store, "big")
-    assert stores.fact_count(store) == 0
+    assert counts.fact_count(store) == 0
 
 
 @pytest.mark.parametrize("in_the_way", ["knowledge", "knowledge/inbox"])

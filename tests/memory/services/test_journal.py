@@ -15,7 +15,7 @@ from coffer.errors import Invalid, MemoryNotFound, ScopeUnresolved
 from coffer.models import AuditEntry
 from memory.files import journal as text_of_a_day
 from memory.models import Store
-from memory.services import adoption, facts, journal, recall, stores, superseded
+from memory.services import adoption, counts, facts, journal, recall, stores, superseded
 from tests.factories import StoreFactory, write_files
 
 PROJECT = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -88,7 +88,7 @@ def test_an_entry_is_recalled_by_itself_until_its_day_is_removed_and_again_when_
     assert (hit.id, hit.time) == ("journal/2026-11-30", datetime(2026, 11, 30, tzinfo=UTC))
     assert hit.source == f"project:{day_of(store)}"
     assert "Lunch" not in hit.text
-    assert stores.fact_count(store) == 0
+    assert counts.fact_count(store) == 0
     journal.remove(store, "2026-11-30")
     assert recall.recall([store], "zebra migration") == []
     (kept,) = superseded.listing(store)

@@ -10,7 +10,7 @@ from coffer import db, later, paths
 from coffer.errors import ConfigInvalid, Invalid, StoreNotFound
 from coffer.models import AuditEntry
 from memory.models import Document, Store
-from memory.services import facts, recall, stores
+from memory.services import counts, facts, recall, stores
 from tests.factories import StoreFactory, write_files
 
 PROJECT = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -25,7 +25,7 @@ def names() -> list[str]:
 def test_global_is_always_listed_and_looking_makes_nothing() -> None:
     assert names() == ["global"]
     store = stores.get("global")
-    assert (store.pk, stores.fact_count(store), stores.metrics(store).disk_bytes) == (None, 0, 0)
+    assert (store.pk, counts.fact_count(store), counts.metrics(store).disk_bytes) == (None, 0, 0)
     assert facts.newest([store]) == ([], 0)
     assert facts.page(store) == ([], 0)
     assert facts.clear(store) == 0
@@ -51,13 +51,13 @@ def test_counts_are_true_before_anything_was_recalled() -> None:
             "journal/2026-10-01.md": "# d\n", "journal/notes.md": "x\n",
         },
     )  # fmt: skip
-    assert stores.fact_count(store) == 5
-    found = stores.metrics(store)
+    assert counts.fact_count(store) == 5
+    found = counts.metrics(store)
     assert (found.fact_count, found.topic_count, found.inbox_count, found.journal_days) == (5, 2, 3, 1)
     assert found.disk_bytes == sum(path.stat().st_size for path in paths.store(PROJECT).rglob("*") if path.is_file())
     assert found.last_write_at is not None
     (paths.store(PROJECT) / "knowledge" / "inbox" / "f0.md").unlink()
-    assert stores.fact_count(store) == 4
+    assert counts.fact_count(store) == 4
     assert Document.objects.count() == 0
 
 
@@ -119,7 +119,7 @@ def test_a_folder_whose_maker_was_killed_is_completed_by_the_next_write(repo: Pa
     store = stores.for_writing(stores.locate(str(repo)), "project")
     assert store.remote == "git.example.org/acme/widget"
     assert (stores.folder(store) / "store.yaml").exists()
-    assert stores.fact_count(store) == 1
+    assert counts.fact_count(store) == 1
 
 
 def test_a_store_made_over_rest_learns_its_remote_from_the_first_agent(repo: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_store_begun_again_knows_nothing_of_the_one_before() -> None:
     facts.add(stores.get(PROJECT), "The okapi.")
     stores.retire(stores.get(PROJECT))
     store = stores.provision(PROJECT)
-    assert (store.label, stores.fact_count(store), recall.recall([store], "okapi")) == ("", 0, [])
+    assert (store.label, counts.fact_count(store), recall.recall([store], "okapi")) == ("", 0, [])
 
 
 def test_global_cannot_be_removed() -> None:
