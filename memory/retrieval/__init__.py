@@ -38,6 +38,7 @@ __all__ = [
     "refresh",
     "search",
     "skipped",
+    "titles",
 ]
 
 PROJECT_WEIGHT = 1.15  # what a project remembers beats an equal global fact
@@ -108,6 +109,12 @@ def late(store: Store, files: Sequence[str], limit: int | None = None) -> list[t
     newest = sorted(stats, key=lambda name: -stats[name].mtime_ns)[:limit]
     entries = [entry for name in newest if (entry := peek(store, name)) is not None]
     return [(_ref(store, entry), entry) for entry in entries]
+
+
+def titles(store: Store, kind: str, limit: int | None) -> list[rows.Title]:
+    """The newest indexed documents of one kind, without their texts."""
+    with db.raw() as con:
+        return rows.titles(con, store, kind, limit)
 
 
 def forget(store: Store) -> None:

@@ -40,12 +40,29 @@ _CLAIMED = """
 SELECT id, claimed, path, ref FROM memory_document
 WHERE store_id = ? AND claimed IN (SELECT value FROM json_each(?)) ORDER BY claimed, path
 """
+_TITLES = """
+SELECT ref, kind, title, description, actor, CAST(time AS TEXT), path, problem FROM memory_document
+WHERE store_id = ? AND kind = ? ORDER BY time DESC, id DESC LIMIT ?
+"""
 _PASSAGES = """
 SELECT chunk.id, chunk.text, document.id, document.store_id, document.ref, document.kind, document.path,
        CAST(document.time AS TEXT) -- as text: Django's connection converts columns of a time type itself
 FROM memory_chunk AS chunk JOIN memory_document AS document ON document.id = chunk.document_id
 WHERE chunk.id IN (SELECT value FROM json_each(?))
 """
+
+
+class Title(NamedTuple):
+    """One document as a list shows it."""
+
+    ref: str
+    kind: str
+    title: str
+    description: str
+    actor: str
+    time: datetime
+    path: str
+    problem: str
 
 
 class Passage(NamedTuple):
@@ -62,7 +79,7 @@ class Passage(NamedTuple):
 
     @property
     def when(self) -> datetime:
-        return datetime.fromisoformat(self.time).replace(tzinfo=UTC)
+        return read_time(self.time)
 
 
 def scope_token(store: Store) -> str:
@@ -158,9 +175,20 @@ def passages(con: sqlite3.Connection, chunks: Collection[int]) -> list[Passage]:
     return [Passage(*row) for row in con.execute(_PASSAGES, (json.dumps(list(chunks)),))]
 
 
+def titles(con: sqlite3.Connection, store: Store, kind: str, limit: int | None) -> list[Title]:
+    """The newest documents of one kind; all of them without a limit."""
+    found = con.execute(_TITLES, (store.pk, kind, -1 if limit is None else limit))
+    return [Title._make((*row[:5], read_time(row[5]), *row[6:])) for row in found]
+
+
 def stored_time(time: datetime) -> str:
     """A time as Django keeps it in SQLite: UTC without a zone, fixed width so that text order is time order."""
     return time.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+def read_time(text: str) -> datetime:
+    """The opposite of ``stored_time``."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def _document(pk: int, store: Store, entry: Entry) -> tuple[object, ...]:

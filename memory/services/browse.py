@@ -31,7 +31,6 @@ _LOOKED_AT = 2000  # archived files that are read to find one by its id
 _DIFF_LINES = 4000
 _STAMP = re.compile(r"\d{8}T\d{6,}Z.*")
 _LANES = (lanes.KNOWLEDGE, lanes.RULES, lanes.JOURNAL, lanes.HANDOFF)
-_COLUMNS = ("ref", "kind", "title", "description", "actor", "time", "path", "problem")
 
 
 @dataclass(frozen=True)
@@ -296,8 +295,9 @@ def _count(count: Callable[[], int]) -> int | None:
 def _indexed(store: Store, counts: Counts, limit: int | None) -> list[Row]:
     """The newest of each kind there is: to look for one that is not there means to look at all."""
     kinds = ((Kind.TOPIC, counts.topics), (Kind.FACT, counts.inbox))
-    found = Document.objects.filter(store_id=store.pk or 0).order_by("-time", "-id").values_list(*_COLUMNS)
-    return [Row(*values) for kind, count in kinds if count for values in found.filter(kind=kind)[:limit]]
+    if store.pk is None:
+        return []
+    return [Row(*title) for kind, count in kinds if count for title in retrieval.titles(store, kind.value, limit)]
 
 
 def _late(store: Store, behind: Collection[str]) -> list[Row]:

@@ -35,14 +35,18 @@ class Hit:
         }
 
 
-def recall(stores: Sequence[Store], query: str, *, top_k: int = DEFAULT_TOP_K) -> list[Hit]:
-    """The passages that answer a query best, over all given stores; blank asks find nothing (FR-008..010, FR-043)."""
+def recall(stores: Sequence[Store], query: str, *, top_k: int = DEFAULT_TOP_K, counted: bool = True) -> list[Hit]:
+    """The passages that answer a query best, over all given stores; blank asks find nothing (FR-008..010, FR-043).
+
+    ``counted`` is whether the hits count as recalled: not when a person only looks at what an agent would get.
+    """
     if not 1 <= top_k <= MAX_TOP_K:
         raise Invalid(f"top_k is {top_k}; it must be a whole number from 1 to {MAX_TOP_K}.")
     query = markdown.clean(query)
     behind = {store.name: store_service.refresh(store).behind for store in stores}
     hits = retrieval.search(stores, query, top_k, behind)
-    uses.count("recalled", [(hit.store, hit.ref) for hit in hits])
+    if counted:
+        uses.count("recalled", [(hit.store, hit.ref) for hit in hits])
     return [
         Hit(hit.ref, hit.text, hit.score, f"{'global' if hit.store == 'global' else 'project'}:{hit.path}", hit.time)
         for hit in hits

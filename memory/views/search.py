@@ -46,7 +46,7 @@ def page(request: HttpRequest) -> HttpResponse:
     if not query:
         return render(request, "memory/search.html", {"search": Search("", chosen.name, scope, top_k, choice)})
     searched = stores.with_scope(chosen, scope)
-    hits = recall.recall(searched, query, top_k=top_k)
+    hits = recall.recall(searched, query, top_k=top_k, counted=False)
     answer = Search(
         query,
         chosen.name,
