@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from coffer import db, later, paths
 from memory import retrieval
-from memory.files import store_file
+from memory.files import markdown, store_file
 from memory.files.git import Repository
 from memory.files.store_file import StoreFile
 from memory.models import Store, Use
@@ -84,14 +84,14 @@ def survivor(identity: str) -> str | None:
 
 
 def learn_root(store: Store, repository: Repository) -> None:
-    """Remember where this project was last seen; the old place joins the former ones."""
-    root = str(repository.root)
+    """Remember where this project was last seen, without waiting; the old place joins the former ones."""
+    root = markdown.clean(str(repository.root))  # a folder's name may hold bytes that no text column takes
     if store.pk is None or store.project_root == root:
         return
     former = [place for place in [*store.former_roots, store.project_root] if place and place != root]
     store.project_root, store.former_roots = root, former[-20:]
     changes = {"project_root": root, "former_roots": store.former_roots}
-    later.write(lambda: Store.objects.filter(pk=store.pk, name=store.name).update(**changes))
+    _now_or_later(lambda: Store.objects.filter(pk=store.pk, name=store.name).update(**changes), seconds=0.0)
 
 
 def carry(older: str, name: str) -> None:
@@ -109,13 +109,13 @@ def project_id(name: str) -> str:
     return GLOBAL_ID if name == GLOBAL else name.removeprefix("project-")
 
 
-def _now_or_later(job: Callable[[], None]) -> None:
+def _now_or_later(job: Callable[[], object], seconds: float = PATIENCE) -> None:
     def write() -> None:
         with transaction.atomic():  # what the job reads must not be taken away by another one like it
             job()
 
     try:
-        with db.patience(PATIENCE):
+        with db.patience(seconds):
             write()
     except DatabaseError as error:
         log.info("rows of a store are behind error=%s", type(error).__name__)
