@@ -98,7 +98,7 @@ def test_bc_011_variables_that_git_sets_for_its_hooks_do_not_mix_two_repositorie
     found = known(ours)
     assert (found.root, found.remote) == (ours, "git.example.org/acme/a")
     assert git.branch(found).name == "work-a"
-    assert git.changes_since(found, git.branch(found).commit) == (0, 0)
+    assert counted(found, git.branch(found).commit) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -626,7 +626,7 @@ def test_bc_092_an_unborn_branch_works_by_name(known: Known, tmp_path: Path) -> 
     assert git.branch(known(path)) == git.Branch("main", None, False, "main")
     run(path, "symbolic-ref", "HEAD", "refs/heads/fresh")
     assert git.branch(known(path)).name == "fresh"
-    assert git.changes_since(known(path), "0" * 40) == (None, 0)
+    assert counted(known(path), "0" * 40) == (None, 0)
 
 
 def test_a_detached_head_is_named_after_its_work_tree(make_repo: MakeRepo, known: Known) -> None:
@@ -651,7 +651,7 @@ def test_bc_092_a_broken_head_keeps_the_identity_and_has_no_branch(
     assert known(path) == whole
     with pytest.raises(ScopeUnresolved, match="HEAD"):
         git.branch(known(path))
-    assert git.changes_since(known(path), "0" * 40) == (None, None)
+    assert counted(known(path), "0" * 40) == (None, None)
 
 
 @pytest.mark.parametrize("head", ["", None])
@@ -720,12 +720,12 @@ def test_commits_and_dirty_files_since_a_commit_are_counted(make_repo: MakeRepo,
     (path / "a.txt").write_text("changed", encoding="utf-8")
     (path / "ü c.txt").unlink()
     (path / "untracked").write_text("x", encoding="utf-8")
-    assert git.changes_since(known(path), start) == (2, 2)
+    assert counted(known(path), start) == (2, 2)
 
 
 @pytest.mark.parametrize("commit", [None, "", "f" * 40, "--all", "HEAD", "main", "xyz"])
 def test_a_commit_that_git_does_not_know_gives_no_count(commit: str | None, make_repo: MakeRepo, known: Known) -> None:
-    assert git.changes_since(known(make_repo()), commit)[0] is None
+    assert counted(known(make_repo()), commit)[0] is None
 
 
 def test_dirty_files_are_counted_in_the_work_tree_of_the_caller(make_repo: MakeRepo, known: Known) -> None:
@@ -733,14 +733,23 @@ def test_dirty_files_are_counted_in_the_work_tree_of_the_caller(make_repo: MakeR
     commit_file(path, "a.txt")
     run(path, "worktree", "add", "-q", f"{path}-wt", "-b", "w")
     Path(f"{path}-wt/a.txt").write_text("changed", encoding="utf-8")
-    assert git.changes_since(known(path), None) == (None, 0)
-    assert git.changes_since(known(f"{path}-wt"), None) == (None, 1)
+    assert counted(known(path), None) == (None, 0)
+    assert counted(known(f"{path}-wt"), None) == (None, 1)
 
 
 PROGRAMS = [
     "filter.evil.clean", "filter.evil.process", "diff.evil.command", "diff.evil.textconv", "diff.external",
     "core.fsmonitor", "core.pager", "core.sshCommand", "core.hooksPath", "pager.rev-list",
 ]  # fmt: skip
+
+
+def counted(repository: git.Repository, commit: str | None) -> tuple[int | None, int | None]:
+    """What changed since, asked again when git took more than its second: that is a loaded machine's doing."""
+    for _ in range(10):
+        found = git.changes_since(repository, commit)
+        if None not in found:
+            break
+    return found
 
 
 def test_counting_runs_nothing_that_the_repository_configures(
@@ -770,7 +779,7 @@ def test_counting_runs_nothing_that_the_repository_configures(
     assert pwned.exists(), "the trap does not work"
     pwned.unlink()
     found = known(path)
-    assert git.changes_since(found, git.branch(found).commit) == (0, 1)
+    assert counted(found, git.branch(found).commit) == (0, 1)
     assert not pwned.exists()
 
 
@@ -779,6 +788,6 @@ def test_counting_leaves_the_index_as_it_is(make_repo: MakeRepo, known: Known) -
     commit_file(path, "a.txt")
     os.utime(path / "a.txt", (1, 1))
     before = (path / ".git/index").read_bytes(), os.stat(path / ".git/index").st_mtime_ns
-    git.changes_since(known(path), None)
+    counted(known(path), None)
     assert ((path / ".git/index").read_bytes(), os.stat(path / ".git/index").st_mtime_ns) == before
     assert not (path / ".git/index.lock").exists()
