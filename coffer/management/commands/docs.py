@@ -8,7 +8,7 @@ from coffer.management import generated
 
 
 class Command(BaseCommand):
-    help = "Write the generated parts of the documentation anew."
+    help = "Write the generated parts of the documentation anew"
 
     def handle(self, **_: Any) -> None:
         for page in generated.pages():

@@ -15,7 +15,7 @@ _INSIDE = "COFFER_BENCH_HOME"
 
 
 class Command(BaseCommand):
-    help = "Measure recall, remember, indexing, start and memory as ratios to lower bounds."
+    help = "Measure recall, remember, indexing, start and memory as ratios to lower bounds"
     needs_database = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:

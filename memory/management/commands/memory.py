@@ -22,7 +22,7 @@ from memory.services import counts, facts, recall, stores
 
 
 class Command(BaseCommand):
-    help = "List, search, add, correct, delete and restore what is remembered."
+    help = "List, search, add, correct, delete and restore what is remembered"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
