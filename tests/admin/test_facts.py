@@ -297,9 +297,11 @@ def test_the_number_of_queries_does_not_grow_with_the_facts(store: Store, site: 
             site.get(LIST, **query)
         return len(seen)
 
-    write_files(paths.store("global"), {f"knowledge/inbox/f{n}.md": f"Deploy {n}.\n" for n in range(3)})
+    write_files(paths.store("global"), {f"knowledge/inbox/f{n}.md": f"Deploy {n}.\n" for n in range(3)}, settled=True)
     few = queries(), queries(q="deploy"), queries(store="global")
-    write_files(paths.store("global"), {f"knowledge/inbox/g{n}.md": f"Deploy {n} again.\n" for n in range(300)})
+    write_files(
+        paths.store("global"), {f"knowledge/inbox/g{n}.md": f"Deploy {n} again.\n" for n in range(300)}, settled=True
+    )
     assert (queries(), queries(q="deploy"), queries(store="global")) == few
 
 

@@ -211,8 +211,9 @@ def test_the_number_of_queries_does_not_grow_with_the_facts(project: Store, site
             counts.append(len(seen))
         return counts[0], counts[1]
 
+    write_files(paths.store(PROJECT), {}, settled=True)
     few = queries()
-    write_files(paths.store(PROJECT), {f"knowledge/inbox/f{n}.md": f"Fact {n}.\n" for n in range(300)})
+    write_files(paths.store(PROJECT), {f"knowledge/inbox/f{n}.md": f"Fact {n}.\n" for n in range(300)}, settled=True)
     assert queries() == few
 
 

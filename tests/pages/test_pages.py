@@ -299,11 +299,12 @@ def test_queries_do_not_grow_with_the_number_of_facts(pages: Client, home: Path)
             assert pages.get(address).status_code == 200
         return len(captured)
 
-    store = StoreFactory(files={"knowledge/inbox/one.md": "one\n"})
+    store = StoreFactory()
+    folder = stores.folder(store)
+    write_files(folder, {"knowledge/inbox/one.md": "one\n"}, settled=True)
     addresses = ("/", "/stores/global", "/stores/global?q=note", "/activity")
     few = [asked(address) for address in addresses]
-    folder = stores.folder(store)
-    write_files(folder, {f"knowledge/inbox/n{number}.md": f"Note {number}.\n" for number in range(300)})
+    write_files(folder, {f"knowledge/inbox/n{n}.md": f"Note {n}.\n" for n in range(300)}, settled=True)
     stores.refresh(store)
     assert [asked(address) for address in addresses] == few
 
