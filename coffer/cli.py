@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agents.link import NoDaemon
 from coffer import __version__, env
 from coffer.errors import CofferError, where
 from coffer.launchers import PACKAGES, root
@@ -100,7 +101,7 @@ def _set_up_django() -> None:
 
     django.setup()
     if env.source("COFFER_LOG_LEVEL") == "default":
-        logging.getLogger().setLevel(logging.WARNING)  # what is worth a line in a log may be noise in a terminal
+        logging.getLogger().setLevel(logging.ERROR)  # what is worth a line in a log is noise in a terminal
 
 
 def _execute(command: "BaseCommand", name: str, words: list[str], *, ours: bool) -> int:
@@ -136,7 +137,7 @@ def _sentence(error: Exception) -> str:
     from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415 - as above
     from django.core.management.base import CommandError  # noqa: PLC0415
 
-    if isinstance(error, CofferError | CommandError | ImproperlyConfigured):
+    if isinstance(error, CofferError | CommandError | ImproperlyConfigured | NoDaemon):
         return str(error)
     return f"something went wrong inside ({where(error)}); --traceback shows all of it."
 

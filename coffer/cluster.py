@@ -92,7 +92,9 @@ class Keeper:
 def main() -> int:
     """Run in the child: work until the daemon closes the pipe."""
     os.umask(0o077)
-    os.environ["COFFER_HOME"] = sys.argv[sys.argv.index("--home") + 1]
+    os.environ["COFFER_HOME"] = home = sys.argv[sys.argv.index("--home") + 1]
+    if not os.path.isdir(home):
+        return 0  # deleted meanwhile: settings would make it again
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coffer.settings")
     django.setup()
     logs.to(logging.StreamHandler())

@@ -155,6 +155,9 @@ def _migrate(mark: int) -> None:
     call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
     with connection.cursor() as cursor:
         cursor.execute(f"PRAGMA user_version = {mark}")
+    for suffix in ("", "-wal", "-shm"):  # private like the memory that it repeats, whatever the umask
+        with suppress(FileNotFoundError):
+            Path(f"{paths.database()}{suffix}").chmod(0o600)
     log.info("database migrated ms=%d", (time.monotonic() - started) * 1000)
 
 

@@ -26,8 +26,10 @@ _TEMPLATE = """\
 '''exec' {python} {flags} "$0" "$@"
 '''
 # Written by `coffer up`; do not edit.
+import os
 import sys
 
+os.environ.setdefault("COFFER_HOME", {home!r})
 sys.path.append({root!r})
 from {module} import main
 
@@ -62,7 +64,9 @@ def _exists(module: str) -> bool:
 
 def _write(name: str, module: str, flags: str) -> Path:
     path = paths.launchers() / name
-    text = _TEMPLATE.format(python=shlex.quote(sys.executable), flags=flags, root=str(root()), module=module)
+    text = _TEMPLATE.format(
+        python=shlex.quote(sys.executable), flags=flags, root=str(root()), module=module, home=str(paths.home())
+    )
     if not path.exists() or path.read_bytes() != text.encode():
         fs.write(path, text.encode())
     path.chmod(0o755)

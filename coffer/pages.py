@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from coffer import db, later, registry
-from coffer.errors import CofferError
+from coffer.errors import CofferError, NotFound
 from coffer.middleware import GetResponse
 from coffer.registry import Finding
 
@@ -120,6 +120,9 @@ def problem(request: HttpRequest, status: int, message: str) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        error = NotFound("There is no such route; /api/v1/openapi.json lists those there are.")
+        return JsonResponse({"error": error.as_dict()}, status=404)
     return render(request, "404.html", status=404)
 
 

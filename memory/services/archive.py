@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from memory.files import lanes, markdown
 
 log = logging.getLogger("memory.archive")
 FOLDER, INDEX = "superseded", "index.jsonl"
+_STAMP = re.compile(r"\d{8}T\d{6,}Z.*")
+_TEMPORARY = re.compile(r"\..{1,40}\.[0-9a-f]{12}\.tmp")  # as `fs` names them
 MOVED = "moved to "  # why a file left its store, before the name of the one it went to
 
 
@@ -154,6 +157,18 @@ def recover(folder: Path) -> int:
     return len(opened)
 
 
+def sweep(folder: Path) -> int:
+    """Remove what writers that were killed left in the lanes; with the lock held nobody is writing. How many went."""
+    gone = 0
+    for lane in (".", "knowledge", "knowledge/inbox", "rules", "journal", "handoff", FOLDER):
+        with suppress(OSError):
+            for entry in os.scandir(folder / lane):
+                if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                    os.unlink(entry.path)
+                    gone += 1
+    return gone
+
+
 def open_lines(folder: Path) -> list[Superseded]:
     """Replacements that were announced and not closed."""
     opened = [line for line in _collapsed(_lines(folder)) if line.state == "pending"]
@@ -161,11 +176,11 @@ def open_lines(folder: Path) -> list[Superseded]:
 
 
 def listing(folder: Path) -> list[Superseded]:
-    """Every archived version whose file is there, newest first."""
+    """Every archived version whose file is there, newest first; within one second the file names tell."""
     known = {line.file: line for line in _collapsed(_lines(folder))}
     unknown = Superseded("", "", "", "unknown", "", "done")
     found = [known.get(file) or with_changes(unknown, file=file) for file in _archived_files(folder)]
-    return sorted(found, key=lambda line: line.when, reverse=True)
+    return sorted(found, key=lambda line: (line.when, _STAMP.findall(line.file)), reverse=True)
 
 
 def sha256(data: bytes) -> str:

@@ -29,7 +29,6 @@ from memory.services.recall import Hit
 SHOWN = 1000
 _LOOKED_AT = 2000  # archived files that are read to find one by its id
 _DIFF_LINES = 4000
-_STAMP = re.compile(r"\d{8}T\d{6,}Z.*")
 _LANES = (lanes.KNOWLEDGE, lanes.RULES, lanes.JOURNAL, lanes.HANDOFF)
 
 
@@ -196,8 +195,8 @@ def versions(store: Store, relative: str) -> list[Superseded]:
 
 
 def archive_of(store: Store) -> list[Superseded]:
-    """Every archived version, newest first also within one second: file names tell more than the index does."""
-    return sorted(superseded.listing(store), key=lambda line: (line.when, _STAMP.findall(line.file)), reverse=True)
+    """Every archived version, newest first."""
+    return superseded.listing(store)
 
 
 def archived(store: Store, identity: str) -> list[Superseded]:

@@ -236,8 +236,12 @@ def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Chang
     """Bring a store's index in line with its files, putting back first what a killed replacement left aside."""
     changes = _reconciled(store, files)
     folder = paths.store(store.name)
-    if files is None and (changes.removed or str(folder) not in _looked_after):
+    first = str(folder) not in _looked_after
+    if files is None and (changes.removed or first):
         _looked_after.add(str(folder))
+        if first:  # whoever holds the lock is writing, and may still need what lies there
+            with suppress(CofferError), write_lock(store, seconds=0.0):
+                archive.sweep(folder)
         if archive.open_lines(folder):
             # Either its writer was killed, or it closes the line itself in a moment: not worth a long wait.
             with suppress(CofferError), write_lock(store, seconds=1.0):
@@ -251,14 +255,18 @@ def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Chang
 def reindex(progress: Callable[[str], None] | None = None) -> tuple[int, list[tuple[str, str]]]:
     """Build the whole index anew; returns how many files were read, and (path, problem) of those that need a look."""
     retrieval.rebuild()
+    left_out = []
     for store in all_stores():
         if progress is not None:
             progress(store.name)
         if folder(store).is_dir():
             refresh(store)
+            left_out += [
+                (str(folder(store) / path), f"not served: {reason}") for path, reason in retrieval.skipped(store)
+            ]
     problems = Document.objects.exclude(problem="").select_related("store")
     found = [(f"{paths.store(row.store.name) / row.path}", row.problem) for row in problems.order_by("store", "path")]
-    return Document.objects.count(), found
+    return Document.objects.count(), found + left_out
 
 
 def retire(store: Store) -> Path:

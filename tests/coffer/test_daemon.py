@@ -78,8 +78,9 @@ def test_bc117_a_killed_daemon_leaves_no_worker_and_can_be_started_at_once(machi
 def test_a_daemon_whose_home_is_deleted_ends_and_does_not_make_it_again(machine: Machine) -> None:
     machine.up()
     eventually(lambda: len(machine.processes("coffer.cluster")) == 5)
-    shutil.rmtree(machine.home)
+    gone = machine.home.rename(machine.home.with_name("gone"))  # at once: files are still being written there
     eventually(lambda: not machine.processes(), seconds=15)
+    shutil.rmtree(gone)
     assert not machine.home.exists()
     machine.up()
 

@@ -114,7 +114,7 @@ class Command(BaseCommand):
 
     def clear(self, store: Store, *, yes: bool, **_: Any) -> None:
         name, count = stores.display_name(store), counts.fact_count(store)
-        if not yes and input(f"Move all {count} facts of {name} to superseded/? [y/N] ").strip().lower() != "y":
+        if not yes and _answer(f"Move all {count} facts of {name} to superseded/? [y/N] ") != "y":
             raise CommandError("Nothing was changed.")
         self._print(f"Moved {facts.clear(store)} facts of {name} to superseded/.")
 
@@ -157,6 +157,13 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
         else:
             self._print(text)
+
+
+def _answer(question: str) -> str:
+    try:
+        return input(question).strip().lower()
+    except EOFError:
+        raise CommandError("There is nobody to ask; say --yes.") from None
 
 
 def _store(given: str, *, writing: bool) -> Store:
