@@ -42,7 +42,7 @@ WHERE store_id = ? AND claimed IN (SELECT value FROM json_each(?)) ORDER BY clai
 """
 _TITLES = """
 SELECT ref, kind, title, description, actor, CAST(time AS TEXT), path, problem FROM memory_document
-WHERE store_id = ? AND kind = ? ORDER BY time DESC, id DESC LIMIT ?
+WHERE store_id = ? AND kind = ? ORDER BY time DESC LIMIT ?
 """
 _PASSAGES = """
 SELECT chunk.id, chunk.text, document.id, document.store_id, document.ref, document.kind, document.path,
