@@ -20,12 +20,14 @@ from memory.retrieval import grep, keyword, reconcile, rows
 from memory.retrieval.entries import MAX_BYTES, Entry, read_entry
 from memory.retrieval.fusion import reciprocal_rank_fusion
 from memory.retrieval.reconcile import Changes
+from memory.retrieval.rows import Title
 
 __all__ = [
     "MAX_BYTES",
     "Changes",
     "Entry",
     "Hit",
+    "Title",
     "check",
     "create",
     "expression",
@@ -111,7 +113,7 @@ def late(store: Store, files: Sequence[str], limit: int | None = None) -> list[t
     return [(_ref(store, entry), entry) for entry in entries]
 
 
-def titles(store: Store, kind: str, limit: int | None) -> list[rows.Title]:
+def titles(store: Store, kind: str, limit: int | None) -> list[Title]:
     """The newest indexed documents of one kind, without their texts."""
     with db.raw() as con:
         return rows.titles(con, store, kind, limit)

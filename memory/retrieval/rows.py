@@ -55,7 +55,7 @@ WHERE chunk.id IN (SELECT value FROM json_each(?))
 class Title(NamedTuple):
     """One document as a list shows it."""
 
-    ref: str
+    id: str
     kind: str
     title: str
     description: str

@@ -32,18 +32,7 @@ _DIFF_LINES = 4000
 _LANES = (lanes.KNOWLEDGE, lanes.RULES, lanes.JOURNAL, lanes.HANDOFF)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the knowledge list."""
-
-    id: str
-    kind: str
-    title: str
-    description: str
-    actor: str
-    time: datetime
-    path: str
-    problem: str
+Row = retrieval.Title  # one line of the knowledge list
 
 
 @dataclass(frozen=True)
@@ -296,7 +285,7 @@ def _indexed(store: Store, counts: Counts, limit: int | None) -> list[Row]:
     kinds = ((Kind.TOPIC, counts.topics), (Kind.FACT, counts.inbox))
     if store.pk is None:
         return []
-    return [Row(*title) for kind, count in kinds if count for title in retrieval.titles(store, kind.value, limit)]
+    return [row for kind, count in kinds if count for row in retrieval.titles(store, kind.value, limit)]
 
 
 def _late(store: Store, behind: Collection[str]) -> list[Row]:
