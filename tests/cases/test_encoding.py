@@ -1,7 +1,7 @@
 """Encodings, byte-order marks and line ends.
 
-BC-002: the transcript's half pair is read by the readers of past sessions, added with them.
-BC-004, BC-023, BC-025: the viewer's step is added with the pages; the CRLF transcript with the readers.
+BC-002, BC-025: the steps of past sessions are in test_sessions.
+BC-004, BC-023, BC-025: the viewer's step is added with the pages.
 """
 
 import logging

@@ -13,7 +13,8 @@ KINDS = (
     "remote URLs", "ssh config aliases", "branch names", "detached HEAD", "unicode norm", "huge files",
     "partial writes", "disk full", "permission denied", "port in use", "stale lock", "stale PID", "zombie",
     "duplicate ids", "index corruption", "chunking", "path traversal", "DNS rebinding", "token leakage",
-    "timezones", "command injection",
+    "timezones", "command injection", "tool payload", "transcripts being written", "resumed sessions",
+    "transcript format", "memory echo", "clock skew", "Windows/macOS paths",
 )  # fmt: skip
 ALSO = {"038", "041", "047", "052", "066", "098", "145"}
 WAITING = {
