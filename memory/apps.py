@@ -10,10 +10,20 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory.services import health, stores  # noqa: PLC0415 - their models can be imported only now
+        from memory.services import (  # noqa: PLC0415 - models can be imported only now
+            health,
+            merge_scan,
+            passes,
+            quiet,
+            stores,
+        )
 
         registry.add_health_check("memory", health.findings)
+        registry.add_health_check("organizer", passes.findings)
+        registry.add_health_check("merge", merge_scan.findings)
         registry.add_rebuilder("memory", stores.rebuild)
+        registry.add_rebuilder("organizer", quiet.arm_waiting)
+        registry.add_recurring("adopt stores", "memory.jobs.consolidate")
         registry.add_openable("memory", stores.places)
         registry.add_navigation("Stores", "stores", order=10, under=("/stores/",))
         registry.add_navigation("Search", "search", order=20)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import nh3
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
@@ -15,7 +16,11 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from coffer.text import visible, visible_line
+from memory.files.titles import shorten
 
+# Characters of one text: what is written to be read is shorter, and of what is written to be slow this takes a second.
+LONGEST = 100_000
+_LONGEST_LINE = 2000
 _TAGS = {
     *(
         "p",
@@ -46,18 +51,23 @@ _SCHEMES = {"http", "https", "mailto"}
 _LOWEST = 6
 
 
-def render(text: str, *, top: int = 2) -> SafeString:
-    """Safe HTML of a text in markdown; its headings begin at level ``top`` and never skip one."""
-    tokens = _parser.parse(visible(text))
+def render(text: str, *, top: int = 2, title: str = "", whole: str = "") -> SafeString:
+    """Safe HTML of a text in markdown; its headings begin at level ``top`` and never skip one.
+
+    A heading at the start that only repeats ``title`` is left out. Of a text longer than LONGEST the beginning is
+    rendered, and a note says so and leads to ``whole``, the address of all of it.
+    """
+    tokens = _without_title(_parser.parse(visible(text[:LONGEST])), title)
     _number_headings(tokens, top)
     for token in tokens:
         _adjust(token)
-    return _cleaned(str(_parser.renderer.render(tokens, _parser.options, {})))
+    html = _cleaned(str(_parser.renderer.render(tokens, _parser.options, {})))
+    return html + _note(len(text), whole) if len(text) > LONGEST else html
 
 
 def line(text: str) -> SafeString:
     """Safe HTML of one line: code, emphasis and links only."""
-    return _cleaned(_parser.renderInline(visible_line(text)))
+    return _cleaned(_parser.renderInline(shorten(visible_line(text), _LONGEST_LINE)))
 
 
 def _cleaned(html: str) -> SafeString:
@@ -73,6 +83,23 @@ def _cleaned(html: str) -> SafeString:
             link_rel="noopener noreferrer nofollow",
         )
     )
+
+
+def _note(characters: int, whole: str) -> SafeString:
+    said = format_html("The first {} of {} characters are shown here.", f"{LONGEST:,}", f"{characters:,}")
+    link = format_html(' <a href="{}">Read all of it as plain text</a>', whole) if whole else ""
+    return format_html('<p class="cut">{}{}</p>', said, link)
+
+
+def _without_title(tokens: list[Token], title: str) -> list[Token]:
+    """The tokens without a heading at the start that says what stands above the text already."""
+    if title and len(tokens) > 3 and tokens[0].type == "heading_open" and _plain(tokens[1].content) == _plain(title):
+        return tokens[3:]
+    return tokens
+
+
+def _plain(words: str) -> str:
+    return " ".join(words.split()).casefold()
 
 
 def _number_headings(tokens: Sequence[Token], top: int) -> None:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from memory.views import activity, archive, documents, files, search, stores
+from memory.views import activity, archive, documents, files, passes, search, stores
 
 urlpatterns = [
     path("", stores.overview, name="stores"),
@@ -21,6 +21,9 @@ urlpatterns = [
     path("stores/<name>/archive", archive.listing, name="archive"),
     path("stores/<name>/archive/<file>", archive.version, name="version"),
     path("stores/<name>/archive/<file>/restore", archive.restore, name="restore"),
+    path("stores/<name>/text/<path:file>", files.text, name="text"),
+    path("stores/<name>/organize", passes.organize, name="organize"),
+    path("stores/<name>/passes/<run>/undo", passes.undo, name="undo-pass"),
     path("search", search.page, name="search"),
     path("activity", activity.page, name="activity"),
     path("health", activity.health, name="health"),

@@ -14,6 +14,8 @@ from coffer.admin import reason, words
 from coffer.errors import CofferError, NotFound
 from coffer.templatetags.coffer import when
 from coffer.text import visible
+from memory import schedule
+from memory.admin import merging
 from memory.admin.base import ServiceAdmin, Verb, laid_out
 from memory.admin.forms import LabelForm, RuleForm
 from memory.admin.lanes import LANES, Lane
@@ -24,6 +26,11 @@ from memory.services import browse, counts, facts, rules, stores
 
 def _clear(key: str) -> int:
     return facts.clear(stores.get(key))
+
+
+def _organize(key: str) -> int:
+    schedule.queue(stores.get(key).name, "user")
+    return 1
 
 
 def _retire(key: str) -> int:
@@ -49,6 +56,15 @@ class StoreAdmin(ServiceAdmin):
             "{count} facts and topics moved to superseded/.",
             _clear,
         ),
+        "organize": Verb(
+            "Organize the inbox",
+            "Organize these stores?",
+            "The connected model files the notes of each inbox under topics and rules, in the background. Each note is "
+            "sent with up to three topics; what is replaced is kept in superseded/. Without a model nothing happens.",
+            "Organize",
+            "{count} stores will be organized in the background; each store's page tells how it went.",
+            _organize,
+        ),
         "retire": Verb(
             "Archive the whole store",
             "Archive these stores?",
@@ -62,6 +78,7 @@ class StoreAdmin(ServiceAdmin):
 
     def pages(self) -> list[URLPattern]:
         return [
+            *merging.pages(self),
             path("<str:store>/change/", self.guarded(self.change_page, self.list_url), name="memory_store_change"),
             path("<str:store>/<str:lane>/", self.guarded(self.lane_page, _store_url), name="memory_store_lane"),
             path("<str:store>/<str:lane>/item/", self.guarded(self.item_page, _lane_url), name="memory_store_item"),

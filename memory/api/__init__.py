@@ -2,8 +2,8 @@
 
 from ninja import Router
 
-from memory.api import facts, lanes, stores
+from memory.api import facts, lanes, merge, passes, stores
 
 router = Router()
-for _part in (stores, facts, lanes):
+for _part in (merge, stores, facts, lanes, passes):  # `merge` is no store's name, so its paths come first
     router.add_router("", _part.router)

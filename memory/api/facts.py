@@ -8,7 +8,7 @@ from ninja import Field, Query, Router, Schema, Status
 
 from coffer.rest import Name, Offset, StrictSchema, actor
 from memory.models import Store
-from memory.services import facts, recall, stores
+from memory.services import facts, moves, recall, stores
 
 router = Router(tags=["knowledge"])
 
@@ -24,6 +24,10 @@ class FactChange(StrictSchema):
     title: str | None = None
     description: str | None = None
     if_sha256: str | None = None
+
+
+class MoveIn(StrictSchema):
+    to: Name
 
 
 class FactOut(Schema):
@@ -54,6 +58,7 @@ class RecallIn(StrictSchema):
     query: str
     scope: Literal["project", "global", "both"] = "both"
     top_k: Annotated[int, Field(strict=True, ge=1, le=recall.MAX_TOP_K)] = recall.DEFAULT_TOP_K
+    explain: bool = False
 
 
 class HitOut(Schema):
@@ -73,6 +78,42 @@ class ProjectOut(Schema):
 class RecallOut(Schema):
     hits: list[HitOut]
     project: ProjectOut | None
+
+
+class StandingOut(Schema):
+    place: int
+    score: float
+
+
+class CandidateOut(Schema):
+    store: str
+    id: str
+    title: str
+    score: float
+    words: StandingOut | None
+    meaning: StandingOut | None
+    weight: float
+    outcome: str
+
+
+class ReadingOut(Schema):
+    asked: list[str]
+    repaired: dict[str, list[str]]
+    translations: list[str]
+    unknown: list[str]
+
+
+class ExplanationOut(Schema):
+    reading: ReadingOut
+    candidates: list[CandidateOut]
+    found: int
+    models: list[str]
+    notes: list[str]
+    on_disk: int
+
+
+class ExplainedOut(RecallOut):
+    explanation: ExplanationOut
 
 
 @router.get("/memory_stores/{name}/facts", response=FactList, summary="Facts and topics, newest first")
@@ -115,11 +156,26 @@ def delete_fact(request: HttpRequest, name: Name, fact_id: str, forever: bool = 
     return Status(204, None)
 
 
-@router.post("/memory_stores/{name}/recall", response=RecallOut, summary="What an agent would be told")
+@router.post("/memory_stores/{name}/facts/{fact_id}/move", response=FactOut, summary="Move one to another store")
+def move_fact(request: HttpRequest, name: Name, fact_id: str, body: MoveIn) -> dict[str, Any]:
+    """It keeps its id; the file here is archived."""
+    return _fact(moves.move(stores.get(name), fact_id, stores.get(body.to), actor=actor(request)))
+
+
+@router.post("/memory_stores/{name}/recall", response=ExplainedOut | RecallOut, summary="What an agent would be told")
 def recall_facts(request: HttpRequest, name: Name, body: RecallIn) -> dict[str, Any]:
+    """With `explain` also why: the words as they were understood, and how each document stands in each list."""
     store = stores.get(name)
-    hits = recall.recall(stores.with_scope(store, body.scope), body.query, top_k=body.top_k)
-    return {"hits": [hit.as_dict() for hit in hits], "project": _project(store)}
+    searched = stores.with_scope(store, body.scope)
+    if not body.explain:
+        hits = recall.recall(searched, body.query, top_k=body.top_k)
+        return {"hits": [hit.as_dict() for hit in hits], "project": _project(store)}
+    hits, explanation = recall.explain(searched, body.query, top_k=body.top_k, counted=True)
+    return {
+        "hits": [hit.as_dict() for hit in hits],
+        "project": _project(store),
+        "explanation": explanation.as_dict(),
+    }
 
 
 def _fact(fact: facts.Fact) -> dict[str, Any]:

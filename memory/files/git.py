@@ -18,11 +18,23 @@ from shlex import quote
 from shutil import copyfile
 
 from coffer.errors import ScopeUnresolved
+from memory.files import layout
 from memory.files.gitrun import Answer, git, shown
+from memory.files.layout import Layout
 from memory.files.remotes import normalise_remote
 from memory.files.ulid import project_id
 
-__all__ = ["Branch", "Repository", "branch", "branch_slug", "changes_since", "find", "normalise_remote", "project_id"]
+__all__ = [
+    "Branch",
+    "Repository",
+    "ask",
+    "branch",
+    "branch_slug",
+    "changes_since",
+    "find",
+    "normalise_remote",
+    "project_id",
+]
 
 _CACHE_SIZE = 512
 # Files that a user's git config includes are not watched, so even an unchanged answer is asked for anew after a while.
@@ -58,14 +70,6 @@ class Branch:
     commit: str | None
     detached: bool
     slug: str
-
-
-@dataclass(frozen=True)
-class _Place:
-    work_tree: Path
-    git_dir: Path
-    common_dir: Path
-    damaged: bool = False
 
 
 _Signature = tuple[tuple[int, ...] | None, ...]
@@ -104,10 +108,10 @@ def find(cwd: str | Path, home: Path, excluded: Path) -> Repository | None:
 
 def branch(repository: Repository) -> Branch:
     """The work tree's branch, by name even before a first commit; ScopeUnresolved when HEAD is unreadable (FR-023)."""
-    symbolic = _ask(repository, "symbolic-ref", "--quiet", "HEAD")
+    symbolic = ask(repository, "symbolic-ref", "--quiet", "HEAD")
     if symbolic.code not in (0, 1):
         raise _unreadable_head(repository)
-    head = _ask(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    head = ask(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     commit = head.text if head.code == 0 else None
     if symbolic.code == 0:
         name = symbolic.text.removeprefix("refs/heads/")
@@ -128,6 +132,12 @@ def branch_slug(name: str) -> str:
 def changes_since(repository: Repository, commit: str | None) -> tuple[int | None, int | None]:
     """Commits on HEAD since `commit`, and tracked files that differ now; None where git cannot say (FR-025)."""
     return _commits_since(repository, commit), _dirty(repository)
+
+
+def ask(repository: Repository | Layout, *arguments: str, **variables: str) -> Answer:
+    """Run git for a repository that was found. Raises ScopeUnresolved when git does not answer."""
+    # With --git-dir git discovers nothing, so it cannot wander off to a repository further up.
+    return git(f"--git-dir={repository.git_dir}", *arguments, cwd=repository.work_tree, **variables)
 
 
 def _resolved(cwd: str | Path) -> str | None:
@@ -152,25 +162,59 @@ def _look(folder: str, home: str, excluded: str) -> _Remembered:
     nothing = _Remembered(None, tuple(entries), tuple(before.values()), since)
     if holder is None or _within(folder, excluded) or _same(holder, home):
         return nothing
+    on_the_way = levels[: levels.index(holder) + 1]
+    if all(before[os.path.join(level, "HEAD")] is None for level in on_the_way):  # else it may be a bare one
+        found = _ask_once(folder, Path(holder)) or _ask_in_steps(folder, holder)
+    else:
+        found = _ask_in_steps(folder, holder)
+    if found is None:
+        return nothing
+    inside = sum(_within(level, str(found.repository.work_tree)) for level in levels)
+    watched = entries[: inside * len(_LANDMARKS)]
+    signature = (*(before[entry] for entry in watched), *found.signature)
+    repository = None if _same(str(found.repository.root), home) else found.repository
+    return _Remembered(repository, (*watched, *found.settings), signature, since)
+
+
+@dataclass(frozen=True)
+class _Found:
+    repository: Repository
+    settings: tuple[str, ...]
+    signature: _Signature
+
+
+def _ask_once(folder: str, holder: Path) -> _Found | None:
+    """An ordinary repository, for one process; None when it is unusual, or git has something to say about it."""
+    place = layout.plain(holder)
+    if place is None:
+        return None
+    settings = _settings_files(place)
+    signature = _signature(settings)
+    # Git discovers the repository itself here, and with that looks at whose it is.
+    answer = git("remote", "get-url", "origin", cwd=Path(folder))
+    if answer.code != 0 and not _has_no_origin(answer):
+        return None
+    remote = normalise_remote(answer.text) if answer.code == 0 else None
+    root = holder if place.git_dir == place.common_dir else place.common_dir.parent
+    return _Found(_repository(place, root, remote), settings, signature)
+
+
+def _ask_in_steps(folder: str, holder: str) -> _Found | None:
+    """Any repository: where it is, what its root is, what its origin is."""
     place = _discover(folder, holder)
     if place is None:
-        return nothing
-    inside = sum(_within(level, str(place.work_tree)) for level in levels)
-    watched = entries[: inside * len(_LANDMARKS)]
+        return None
     settings = _settings_files(place)
-    signature = (*(before[entry] for entry in watched), *_signature(settings))
-    root = _root(place)
-    found = None if _same(str(root), home) else _repository(place, root)
-    return _Remembered(found, (*watched, *settings), signature, since)
+    signature = _signature(settings)
+    return _Found(_repository(place, _root(place), _origin(place)), settings, signature)
 
 
-def _repository(place: _Place, root: Path) -> Repository:
-    remote = _origin(place)
+def _repository(place: Layout, root: Path, remote: str | None) -> Repository:
     key = str(root) if remote is None else f"remote:{remote}"
     return Repository(root, place.work_tree, place.git_dir, place.common_dir, remote, key, project_id(key))
 
 
-def _discover(folder: str, holder: str) -> _Place | None:
+def _discover(folder: str, holder: str) -> Layout | None:
     """The work tree around `folder`, whose nearest `.git` is in `holder`; None in a bare repository or .git folder."""
     cwd = Path(folder)
     questions = ("--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
@@ -178,14 +222,14 @@ def _discover(folder: str, holder: str) -> _Place | None:
     lines = answer.text.split("\n")
     if answer.code == 0 and len(lines) != len(questions):  # a folder's name holds a line end: ask one at a time
         lines = [git("rev-parse", question, cwd=cwd).text for question in questions]
-    damaged = _damaged(Path(holder))
+    damaged = layout.damaged(Path(holder))
     if damaged and (answer.code != 0 or Path(os.path.realpath(lines[1])) != damaged.git_dir):
         return damaged
     if lines[0] == "false":
         return None
     if answer.code == 0:
         git_dir, common_dir, work_tree = (Path(os.path.realpath(os.path.join(folder, line))) for line in lines[1:])
-        return _Place(work_tree, git_dir, common_dir)
+        return Layout(work_tree, git_dir, common_dir)
     if b"not a git repository (or any" in answer.stderr:
         return None
     raise _refused(answer, holder)
@@ -200,32 +244,7 @@ def _refused(answer: Answer, holder: str) -> ScopeUnresolved:
     return ScopeUnresolved(f"git cannot read the repository at {shown(holder)}; run `git status` there to see why.")
 
 
-def _damaged(holder: Path) -> _Place | None:
-    """The repository in `holder` if only its HEAD is broken: git denies it, but its identity is still good (BC-092)."""
-    git_dir = holder / ".git"
-    try:
-        if git_dir.is_file():
-            git_dir = holder / os.fsdecode(git_dir.read_bytes()).removeprefix("gitdir:").strip()
-        git_dir = Path(os.path.realpath(git_dir))
-        pointer = git_dir / "commondir"
-        common = git_dir / os.fsdecode(pointer.read_bytes()).strip() if pointer.is_file() else git_dir
-        if not (common / "objects").is_dir() or not (common / "refs").is_dir() or _has_head(git_dir):
-            return None
-    except (OSError, ValueError):
-        return None
-    return _Place(holder, git_dir, Path(os.path.realpath(common)), damaged=True)
-
-
-def _has_head(git_dir: Path) -> bool:
-    try:
-        path = git_dir / "HEAD"
-        head = os.readlink(path) if path.is_symlink() else path.read_bytes().decode("latin-1")
-    except FileNotFoundError:
-        return False
-    return re.match(r"(?:ref:\s*)?refs/|[0-9a-f]{40}", head) is not None
-
-
-def _root(place: _Place) -> Path:
+def _root(place: Layout) -> Path:
     """The work tree that all linked ones stand for; a bare hub has none and is its common dir (BC-070, BC-077)."""
     if place.git_dir == place.common_dir:
         return place.work_tree
@@ -240,15 +259,15 @@ def _root(place: _Place) -> Path:
     return common.parent if common.name == ".git" else common
 
 
-def _origin(place: _Place) -> str | None:
+def _origin(place: Layout) -> str | None:
     """origin's normalised URL as git reports it (insteadOf applied); no other remote counts (BC-087)."""
     if place.damaged:
         answer = _ask_without_head(place, "remote", "get-url", "origin")
     else:
-        answer = _ask(place, "remote", "get-url", "origin")
+        answer = ask(place, "remote", "get-url", "origin")
     if answer.code == 0:
         return normalise_remote(answer.text)
-    if answer.code == 2 or b"No such remote" in answer.stderr:
+    if _has_no_origin(answer):
         return None
     # Falling back to the path here would split the project's memory in two.
     raise ScopeUnresolved(
@@ -256,12 +275,11 @@ def _origin(place: _Place) -> str | None:
     )
 
 
-def _ask(repository: Repository | _Place, *arguments: str, **variables: str) -> Answer:
-    # With --git-dir git discovers nothing, so it cannot wander off to a repository further up.
-    return git(f"--git-dir={repository.git_dir}", *arguments, cwd=repository.work_tree, **variables)
+def _has_no_origin(answer: Answer) -> bool:
+    return answer.code == 2 or b"No such remote" in answer.stderr
 
 
-def _ask_without_head(place: _Place, *arguments: str) -> Answer:
+def _ask_without_head(place: Layout, *arguments: str) -> Answer:
     """Ask through a stand-in for the git dir: our own HEAD and, as in any linked work tree, the real common dir."""
     with tempfile.TemporaryDirectory(prefix="coffer-git-") as stand_in:
         Path(stand_in, "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
@@ -280,7 +298,7 @@ def _commits_since(repository: Repository, commit: str | None) -> int | None:
     if commit is None or not _COMMIT.fullmatch(commit):
         return None
     try:
-        answer = _ask(repository, "rev-list", "--count", f"{commit}..HEAD", "--")
+        answer = ask(repository, "rev-list", "--count", f"{commit}..HEAD", "--")
     except ScopeUnresolved:
         return None
     return int(answer.text) if answer.code == 0 and answer.text.isdecimal() else None
@@ -295,7 +313,7 @@ def _dirty(repository: Repository) -> int | None:
         with tempfile.TemporaryDirectory(prefix="coffer-git-") as folder:
             index = copyfile(repository.git_dir / "index", Path(folder, "index"))
             os.utime(index, (2**31 - 2, 2**31 - 2))
-            answer = _ask(repository, *options, "diff-files", *names, GIT_INDEX_FILE=str(index))
+            answer = ask(repository, *options, "diff-files", *names, GIT_INDEX_FILE=str(index))
     except FileNotFoundError:
         return 0  # nothing was ever added
     except (OSError, ScopeUnresolved):
@@ -310,7 +328,7 @@ def _levels(folder: str) -> list[str]:
     return levels
 
 
-def _settings_files(place: _Place) -> tuple[str, ...]:
+def _settings_files(place: Layout) -> tuple[str, ...]:
     """Every file whose change may give another answer: the repository's config, and the user's because of insteadOf."""
     user = os.environ.get("HOME", "")
     xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(user, ".config")

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from memory.files import markdown, marks
 
@@ -46,14 +46,33 @@ def added(body: str, period: str, said: Said) -> str:
 
 
 def join(first: bytes, second: bytes) -> bytes:
-    """Both versions of one day: every entry once, in the order of their stamps."""
+    """Both versions of one day: every entry once, in the order of their stamps (FR-057)."""
     head, ours = entries(markdown.decode(first)[0])
     other_head, theirs = entries(markdown.decode(second)[0])
-    known = {entry.strip() for entry in ours}
-    joined = [entry.strip() for entry in ours] + [entry.strip() for entry in theirs if entry.strip() not in known]
-    joined.sort(key=_stamp)  # stable: entries of one moment keep their order
+    known = {_said(entry) for entry in ours}
+    joined = [*ours, *(entry for entry in theirs if _said(entry) not in known)]
     lines = [line for line in other_head.strip().splitlines() if line not in head.splitlines()]
-    parts = [head.strip(), *lines, *joined]
+    if len(joined) == len(ours) and not lines:
+        return first
+    joined.sort(key=_moment)  # stable: entries of one moment keep their order
+    parts = [head.strip(), *lines, *(entry.strip() for entry in joined)]
+    return ("\n\n".join(part for part in parts if part) + "\n").encode()
+
+
+def part(joined: bytes, second: bytes, first: bytes) -> bytes:
+    """The day without what ``join`` took from ``second`` into ``first``; what came later, or was changed, stays."""
+    head, found = entries(markdown.decode(joined)[0])
+    own_head, own = entries(markdown.decode(first)[0])
+    other_head, theirs = entries(markdown.decode(second)[0])
+    brought = {_said(entry) for entry in theirs} - {_said(entry) for entry in own}
+    left = [entry for entry in found if _said(entry) not in brought]
+    new_lines = set(other_head.strip().splitlines()) - set(own_head.splitlines())
+    lines = [line for line in head.strip().splitlines() if line not in new_lines]
+    if {_said(entry) for entry in left} == {_said(entry) for entry in own} and _words(lines) == _words([own_head]):
+        return first
+    if left and not lines:
+        lines = head.strip().splitlines()[:1]  # the day's own heading serves what was written since
+    parts = ["\n".join(lines).strip(), *(entry.strip() for entry in left)]
     return ("\n\n".join(part for part in parts if part) + "\n").encode()
 
 
@@ -72,5 +91,10 @@ def _said(entry: str) -> Said:
     return Said(markdown.timestamp(lead[1]), agent, session, entry[lead.end() :].strip("\n").rstrip())
 
 
-def _stamp(entry: str) -> str:
-    return entry[5:].split(" ", 1)[0]
+def _moment(entry: str) -> datetime:
+    """When an entry was made, whatever zone its stamp is written in; one that no clock shows stands last."""
+    return _said(entry).stamp or datetime.max.replace(tzinfo=UTC)
+
+
+def _words(lines: list[str]) -> list[str]:
+    return " ".join(lines).split()

@@ -4,6 +4,7 @@ import os
 import re
 import stat as modes
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -32,6 +33,8 @@ _SLUG_LENGTH = 50
 _SHORTEST_TAIL = 6
 # Names that are devices on Windows, or files of ours.
 _RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]|index|tmp[a-z0-9_]{3,8}")
+_CHOSEN = re.compile(r"[^\W_][\w -]*")  # letters and digits of any script, never a dot, a slash or a sign
+_LONGEST_CHOICE = 100
 
 _LINK = "it is a link, and links inside a store are not served"
 _ENCODING = "its name is not valid UTF-8"
@@ -63,6 +66,7 @@ class Listing:
 
     files: dict[str, Stat] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    kinds: Counter[Kind] = field(default_factory=Counter)  # how many of the files are of each
 
 
 def recallable(relative: str) -> Kind | None:
@@ -98,6 +102,14 @@ def walk(store_dir: str | Path, known: Mapping[str, Stat] | None = None) -> List
         else:
             _find_links(lane, listing)
     return listing
+
+
+def inbox(store_dir: str | Path) -> dict[str, Stat]:
+    """The files of the inbox alone, as ``walk`` finds them."""
+    listing = Listing()
+    if is_plain(store_dir, INBOX):
+        _walk_knowledge(os.path.join(store_dir, INBOX), f"{INBOX}/", listing, {})
+    return listing.files
 
 
 def stat(store_dir: str | Path, relative: str) -> Stat | None:
@@ -148,10 +160,18 @@ def fact_names(title: str, fact_id: str) -> Iterator[str]:
 def topic_slug(text: str) -> str:
     """A file stem for a topic's title that every file system takes and that is never one of our own names."""
     slug = _slug(text)
-    if not slug:
-        # A title without an ASCII letter: its hash keeps two of them apart.
-        return f"topic-{sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
-    return f"{slug}-topic" if _RESERVED.fullmatch(slug) else slug
+    if slug and not any(char.isalnum() and not char.isascii() for char in unicodedata.normalize("NFKD", text)):
+        return f"{slug}-topic" if _RESERVED.fullmatch(slug) else slug
+    # Letters that no slug holds: the hash keeps two such titles apart.
+    return f"{slug or 'topic'}-{sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
+
+
+def chosen_slug(text: str) -> str | None:
+    """The file stem for a slug that a model chose; None for one that is no plain name of its own (BC-135)."""
+    name = text.strip()
+    plain = _CHOSEN.fullmatch(name) is not None and len(name) <= _LONGEST_CHOICE
+    taken = name.casefold() == "inbox" or _RESERVED.fullmatch(name.casefold())
+    return topic_slug(name) if plain and not taken else None
 
 
 def _slug(text: str) -> str:
@@ -182,6 +202,7 @@ def _walk_knowledge(folder: str, prefix: str, listing: Listing, known: Mapping[s
     # a stat within an open folder is cheaper than through an entry's path.
     names, handle = _names(folder, prefix, listing)
     files, suffixes, make, stat_in = listing.files, _SUFFIXES, tuple.__new__, os.stat
+    count = 0
     for name in names:
         if name[-3:] in suffixes and name[0] not in _LEFTOVER_STARTS:
             try:
@@ -196,8 +217,10 @@ def _walk_knowledge(folder: str, prefix: str, listing: Listing, known: Mapping[s
                     signature = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
                     before = known.get(path)
                     files[path] = before if before == signature else make(Stat, signature)
+                    count += 1
                 continue
         _enter_or_skip(os.path.join(folder, name), prefix + name, listing, known)
+    listing.kinds[Kind.FACT if prefix.startswith(f"{INBOX}/") else Kind.TOPIC] += count
     if handle is not None:
         os.close(handle)
 
@@ -257,6 +280,7 @@ def _walk_journal(folder: str, listing: Listing) -> None:
             except OSError:
                 continue
             listing.files[relative] = Stat(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+            listing.kinds[Kind.JOURNAL] += 1
 
 
 def _find_links(lane: os.DirEntry[str], listing: Listing) -> None:

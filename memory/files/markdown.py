@@ -15,8 +15,8 @@ from memory.files import blocks
 from memory.files.titles import first_sentence, shorten
 
 __all__ = [
-    "Page", "clean", "decode", "dump", "first_sentence", "parse", "replace", "shorten", "stamp", "text_of", "timestamp",
-    "title_of",
+    "Page", "clean", "decode", "dump", "first_sentence", "is_text", "parse", "replace", "shorten", "stamp", "text_of",
+    "timestamp", "title_of",
 ]  # fmt: skip
 
 _BOM = b"\xef\xbb\xbf"
@@ -117,9 +117,17 @@ def replace(data: bytes, meta_updates: Mapping[str, Any], body: str | None = Non
 
 def clean(text: str) -> str:
     """Text that can be stored: both halves of a surrogate pair joined, a lone half U+FFFD, NUL taken out (BC-002)."""
-    if _SURROGATE.search(text):
+    if not text.isascii() and _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text.replace("\0", "")
+
+
+def is_text(data: bytes) -> bool:
+    """Whether the bytes are UTF-8 without NUL, so that nothing is lost when they are read and written again."""
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def title_of(page: Page, stem: str) -> str:

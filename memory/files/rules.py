@@ -59,9 +59,48 @@ def one_line(text: str) -> str:
 def added(body: str, new_line: str) -> str:
     """The body with one more bullet at its end; a blank line between it and a paragraph."""
     lines = body.rstrip().split("\n") if body.strip() else []
-    extents = list(_extents(lines))
-    apart = bool(lines) and not (extents and extents[-1][1] == len(lines))
+    apart = bool(lines) and not _ends_in_bullet(body)
     return "\n".join([*lines, *([""] if apart else []), new_line])
+
+
+def join(body: str, more: str, known: set[str]) -> str:
+    """The body with what ``more`` has beyond it: rules that equal none of ``known``, and the lines around them."""
+    new = beyond(body, more, known)
+    if not new:
+        return body
+    gap = "\n" if _BULLET.match(new) and _ends_in_bullet(body) else "\n\n"
+    return f"{body.rstrip()}{gap}{new}" if body.strip() else new
+
+
+def beyond(body: str, more: str, known: set[str]) -> str:
+    """The part of ``more`` that ``body`` lacks."""
+    lines = more.split("\n")
+    here = {line.strip() for line in body.split("\n")}
+    kept: list[str] = []
+    at = 0
+    for start, stop in [*_extents(lines), (len(lines), len(lines))]:
+        kept += [line for line in lines[at:start] if not line.strip() or line.strip() not in here]
+        at = stop
+        if normalised(_read("\n".join(lines[start:stop]))[0]) not in known:
+            kept += lines[start:stop]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
+
+
+def part(joined: str, second: str, first: str) -> str:
+    """The body without what ``join`` took from ``second`` into ``first``; what came later, or was changed, stays."""
+    known = {normalised(bullet.text) for bullet in bullets("", first)}
+    gone = {normalised(bullet.text) for bullet in bullets("", second)} - known
+    lines = joined.split("\n")
+    said = {line.strip() for line in second.split("\n")} - {line.strip() for line in first.split("\n")}
+    kept: list[str] = []
+    at = 0
+    for start, stop in [*_extents(lines), (len(lines), len(lines))]:
+        kept += [line for line in lines[at:start] if line.strip() not in said]
+        at = stop
+        if normalised(_read("\n".join(lines[start:stop]))[0]) not in gone:
+            kept += lines[start:stop]
+    left = "\n".join(kept)
+    return first if left.split() == first.split() else left.strip("\n")
 
 
 def without(body: str, bullet: Bullet) -> str:
@@ -117,6 +156,11 @@ def _stop(lines: list[str], start: int) -> int:
         at += 1
         stop = at
     return stop
+
+
+def _ends_in_bullet(body: str) -> bool:
+    lines = body.rstrip().split("\n")
+    return any(stop == len(lines) for _, stop in _extents(lines))
 
 
 def _fence_end(lines: list[str], at: int) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from memory.files import markdown
+from memory.files import markdown, ulid
 
 NAME = "store.yaml"
 
@@ -32,6 +32,30 @@ class StoreFile:
 
     def with_(self, **changes: Any) -> "StoreFile":
         return replace(self, **changes)
+
+    def with_alias(self, *identities: str) -> "StoreFile":
+        """The same store answering to further identities, each once."""
+        aliases = dict.fromkeys([*self.merged_identities, *identities])
+        aliases.pop(self.project_id, None)
+        return replace(self, merged_identities=tuple(aliases))
+
+    def without(self, identities: set[str]) -> "StoreFile":
+        """The same store answering to some identities no longer, whether as aliases or through an origin."""
+        aliases = tuple(one for one in self.merged_identities if one not in identities)
+        former = tuple(one for one in self.former_remotes if identity_of(one) not in identities)
+        remote = "" if self.remote and identity_of(self.remote) in identities - {self.project_id} else self.remote
+        return replace(self, merged_identities=aliases, former_remotes=former, remote=remote)
+
+    def with_remote(self, remote: str) -> "StoreFile":
+        """The same store with another origin; the one it had is a former one from now on."""
+        former = dict.fromkeys([*self.former_remotes, *([self.remote] if self.remote else [])])
+        former.pop(remote, None)
+        return replace(self, remote=remote, former_remotes=tuple(former))
+
+
+def identity_of(remote: str) -> str:
+    """The id of a project with this normalised origin (FR-004a)."""
+    return ulid.project_id(f"remote:{remote}")
 
 
 def load(data: bytes, name: str, project_id: str) -> StoreFile:

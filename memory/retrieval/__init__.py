@@ -14,25 +14,49 @@ from django.db import DatabaseError, transaction
 from django.db.models import F
 
 from coffer import db, paths
+from coffer.errors import Busy
 from memory.files import lanes
+from memory.files.lanes import Kind, Listing
 from memory.models import Chunk, Document, Store
-from memory.retrieval import grep, keyword, reconcile, rows
+from memory.retrieval import embedding, grep, keyword, reconcile, relevance, rows, vectors
+from memory.retrieval.asking import SECONDS as VECTOR_SECONDS
+from memory.retrieval.asking import embed_queries
+from memory.retrieval.embedding import Coverage, catch_up, coverage
 from memory.retrieval.entries import MAX_BYTES, Entry, read_entry
+from memory.retrieval.explain import Candidate, Explanation, explained
 from memory.retrieval.fusion import reciprocal_rank_fusion
+from memory.retrieval.ranking import CANDIDATES, PROJECT_WEIGHT, Ranking, distinct, rank
 from memory.retrieval.reconcile import Changes
-from memory.retrieval.rows import Title
+from memory.retrieval.rows import Title, title_of
+from memory.retrieval.spaces import embedder_of, hybrid
 
 __all__ = [
     "MAX_BYTES",
+    "PROJECT_WEIGHT",
+    "VECTOR_SECONDS",
+    "Candidate",
     "Changes",
+    "Coverage",
     "Entry",
+    "Explanation",
     "Hit",
     "Title",
+    "bare_query",
+    "belonging",
+    "catch_up",
     "check",
+    "coverage",
     "create",
+    "embed_queries",
+    "embedder_of",
+    "erase_vectors",
+    "explain",
     "expression",
     "forget",
+    "hybrid",
     "late",
+    "listing",
+    "literal",
     "mend",
     "optimize",
     "peek",
@@ -40,11 +64,9 @@ __all__ = [
     "refresh",
     "search",
     "skipped",
+    "title_of",
     "titles",
 ]
-
-PROJECT_WEIGHT = 1.15  # what a project remembers beats an equal global fact
-CANDIDATES = 60
 
 
 @dataclass(frozen=True)
@@ -66,30 +88,60 @@ def refresh(store: Store, files: Sequence[str] | None = None) -> Changes:
 
 
 def search(
-    stores: Sequence[Store], query: str, limit: int, behind: Mapping[str, Sequence[str]] | None = None
+    stores: Sequence[Store],
+    query: str,
+    limit: int,
+    behind: Mapping[str, Sequence[str]] | None = None,
+    *,
+    kind: Kind | None = None,
+    vector_seconds: float | None = VECTOR_SECONDS,
 ) -> list[Hit]:
     """The best ``limit`` documents of the stores for a person's words; any text is a valid query (FR-008, FR-009).
 
     ``behind`` names, by store, files whose newest state is not in the index: they are searched on disk instead.
+    ``kind`` is what alone is looked for. ``vector_seconds`` is how long the vector of the query is waited for, where
+    a store is searched by vectors: 0 not at all, None as long as it takes.
     """
-    if not stores or not query.strip():
+    return _searched(stores, query, limit, behind, kind, vector_seconds)[0]
+
+
+def explain(
+    stores: Sequence[Store], query: str, limit: int, behind: Mapping[str, Sequence[str]] | None = None
+) -> tuple[list[Hit], Explanation]:
+    """What ``search`` gives, and why."""
+    hits, ranking, on_disk = _searched(stores, query, limit, behind, None, VECTOR_SECONDS)
+    with db.raw() as con:
+        scopes = [rows.scope_token(store) for store in stores if store.pk]
+        reading = keyword.read(con, keyword.parse(query), scopes)
+    return hits, explained(reading, ranking, limit, on_disk)
+
+
+def literal(stores: Sequence[Store], query: str, limit: int) -> list[Hit]:
+    """What a literal search of the files alone finds; to measure against."""
+    return _finished(_from_files(stores, query, limit, None, None), limit)
+
+
+def belonging(
+    stores: Sequence[Store], text: str, limit: int, behind: Mapping[str, Sequence[str]] | None = None
+) -> list[Hit]:
+    """The best ``limit`` documents that clearly belong to a text, mostly none; files in ``behind`` are left out."""
+    if not stores or not text.strip():
         return []
     late = {name: set(files) for name, files in (behind or {}).items()}
-    indexed = _from_index(stores, query, limit, late)
-    on_disk: list[Hit] = []
-    if any(late.values()) or not indexed:
-        on_disk = _from_files(stores, query, limit, late if indexed else None)
-    if not on_disk:
-        return _finished(indexed, limit)
-    fused = reciprocal_rank_fusion([[_identity(hit) for hit in hits] for hits in (indexed, on_disk)])
-    by_identity = {_identity(hit): hit for hit in (*indexed, *on_disk)}
-    return _finished([by_identity[identity] for identity, _ in fused], limit)
+    ranking = rank(stores, text[: relevance.MOST_CHARS], limit, late=late, only=relevance.belonging)
+    return _finished(_hits(ranking, limit), limit)
 
 
 def expression(stores: Sequence[Store], query: str) -> str:
     """The full-text expression that a query becomes for these stores; to measure and to explain."""
     with db.raw() as con:
         return keyword.match_expression(con, keyword.parse(query), [rows.scope_token(store) for store in stores])
+
+
+def bare_query(expression: str) -> None:
+    """The full-text query alone, without all that makes hits of it; to measure against."""
+    with db.raw() as con:
+        keyword.bare(con, expression, CANDIDATES)
 
 
 def peek(store: Store, name: str) -> Entry | None:
@@ -113,10 +165,10 @@ def late(store: Store, files: Sequence[str], limit: int | None = None) -> list[t
     return [(_ref(store, entry), entry) for entry in entries]
 
 
-def titles(store: Store, kind: str, limit: int | None) -> list[Title]:
-    """The newest indexed documents of one kind, without their texts."""
+def titles(store: Store, kind: str, limit: int | None, holds: rows.Holds | None = None) -> list[Title]:
+    """The newest indexed documents of one kind, without their texts; ``holds`` chooses by title, description, path."""
     with db.raw() as con:
-        return rows.titles(con, store, kind, limit)
+        return rows.titles(con, store, kind, limit, holds)
 
 
 def forget(store: Store) -> None:
@@ -124,9 +176,14 @@ def forget(store: Store) -> None:
     reconcile.forget(store)
 
 
+def listing(store: Store) -> Listing:
+    """What the last refresh of a store in this process found on disk; a walk now when there was none."""
+    return reconcile.walked(store) or lanes.walk(paths.store(store.name))
+
+
 def skipped(store: Store) -> list[tuple[str, str]]:
     """Files that the last refresh of a store in this process did not serve, each with the reason."""
-    return reconcile.skipped(store)
+    return listing(store).skipped
 
 
 def create() -> None:
@@ -171,36 +228,63 @@ def optimize() -> None:
         keyword.optimize(con)
 
 
-def _from_index(stores: Sequence[Store], query: str, limit: int, late: Mapping[str, set[str]]) -> list[Hit]:
-    by_pk = {store.pk: store for store in stores if store.pk is not None}
-    scopes = [rows.scope_token(store) for store in by_pk.values()]
-    with db.raw() as con:
-        scores = dict(keyword.search(con, keyword.parse(query), scopes, max(CANDIDATES, limit * 6)))
-        passages = rows.passages(con, scores)
-    best: dict[int, tuple[float, rows.Passage]] = {}
-    for passage in passages:
-        store = by_pk.get(passage.store)
-        if store is None or passage.path in late.get(store.name, ()):
-            continue
-        score = scores[passage.chunk] * (1.0 if store.name == "global" else PROJECT_WEIGHT)
-        if passage.document not in best or score > best[passage.document][0]:
-            best[passage.document] = (score, passage)
-    # Of equal scores the newer first: times are kept as text whose order is theirs.
-    ranked = sorted(best.values(), key=lambda pair: (pair[0], pair[1].time, pair[1].ref), reverse=True)
-    folders = {pk: paths.store(store.name) for pk, store in by_pk.items()}
+def erase_vectors(store: Store) -> None:
+    """Leave no vector of what is no longer in the index of a store. Raises Busy when it cannot be done now."""
+    try:
+        embedding.tidy(store)
+    except vectors.FAILURES as error:
+        raise Busy("The file of vectors cannot be written now; try again in a moment.") from error
+
+
+def _hits(ranking: Ranking, limit: int) -> list[Hit]:
     return [
-        Hit(by_pk[row.store].name, row.ref, row.kind, folders[row.store] / row.path, row.text, score, row.when)
-        for score, row in _distinct(ranked, limit)
+        Hit(
+            one.store.name,
+            one.passage.ref,
+            one.passage.kind,
+            paths.store(one.store.name) / one.passage.path,
+            one.passage.text,
+            one.score,
+            one.passage.when,
+        )
+        for one in distinct(ranking.ranked, limit)
     ]
 
 
-def _from_files(stores: Sequence[Store], query: str, limit: int, late: Mapping[str, set[str]] | None) -> list[Hit]:
+def _searched(
+    stores: Sequence[Store],
+    query: str,
+    limit: int,
+    behind: Mapping[str, Sequence[str]] | None,
+    kind: Kind | None,
+    vector_seconds: float | None,
+) -> tuple[list[Hit], Ranking, int]:
+    """The hits, the ranking of the index that they come from, and how many the files themselves gave."""
+    if not stores or not query.strip():
+        return [], Ranking(), 0
+    late = {name: set(files) for name, files in (behind or {}).items()}
+    ranking = rank(stores, query, limit, late=late, kind=kind, seconds=vector_seconds)
+    indexed = _hits(ranking, limit)
+    on_disk: list[Hit] = []
+    if any(late.values()) or not indexed:
+        on_disk = _from_files(stores, query, limit, late if indexed else None, kind)
+    if not on_disk:
+        return _finished(indexed, limit), ranking, 0
+    fused = reciprocal_rank_fusion([[_identity(hit) for hit in hits] for hits in (indexed, on_disk)])
+    by_identity = {_identity(hit): hit for hit in (*indexed, *on_disk)}
+    return _finished([by_identity[identity] for identity, _ in fused], limit), ranking, len(on_disk)
+
+
+def _from_files(
+    stores: Sequence[Store], query: str, limit: int, late: Mapping[str, set[str]] | None, kind: Kind | None
+) -> list[Hit]:
     """What a literal search of the files finds: of the late ones only, or of all when ``late`` is None."""
     owners: dict[Path, tuple[Store, str]] = {}
     for store in stores:
         folder = paths.store(store.name)
         names = late.get(store.name, ()) if late is not None else lanes.walk(folder).files
-        owners.update({folder / name: (store, name) for name in names})
+        of_kind = names if kind is None else [name for name in names if lanes.recallable(name) is kind]
+        owners.update({folder / name: (store, name) for name in of_kind})
     hits = []
     for position, path in enumerate(grep.search(query, list(owners), limit)):
         store, name = owners[path.path]
@@ -227,16 +311,6 @@ def _ref(store: Store, entry: Entry) -> str:
 
 def _identity(hit: Hit) -> tuple[str, str]:
     return hit.store, hit.ref
-
-
-def _distinct(ranked: Sequence[tuple[float, rows.Passage]], limit: int) -> list[tuple[float, rows.Passage]]:
-    """The first ``limit``; a copy of a text under another name is no second answer."""
-    first: dict[str, tuple[float, rows.Passage]] = {}
-    for score, row in ranked:
-        if len(first) == limit:
-            break
-        first.setdefault(row.text, (score, row))
-    return list(first.values())
 
 
 def _finished(hits: Sequence[Hit], limit: int) -> list[Hit]:

@@ -5,9 +5,10 @@ text, whatever it holds.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+
+from memory.files import fences as fenced
 
 # Measured: whole sections find better than whole files, and pieces of about this size better than long sections.
 WINDOW_CHARS = 1_200
@@ -18,7 +19,6 @@ HEADING_CHARS = 120
 CONTEXT_NEIGHBOURS = 2
 CONTEXT_CHARS = 300
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
 # A line above an underline that is no heading: quote, table, list, rule, indented code, markup.
@@ -37,7 +37,7 @@ class Passage:
 def chunk_markdown(text: str) -> list[Passage]:
     """Return the passages of a text in order; a short text without headings is one, a blank text none."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    fences = _closed_fences(lines)
+    fences = fenced.closed(lines)
     packer = _Packer(lines)
     at = 0
     while at < len(lines):
@@ -165,41 +165,6 @@ def _heading(lines: list[str], at: int) -> _Heading | None:
     if underline:
         return _Heading(1 if underline[1] else 2, line.strip()[:HEADING_CHARS].strip(), at + 2)
     return None
-
-
-def _closed_fences(lines: list[str]) -> dict[int, int]:
-    """Return the first and last line of each fenced block.
-
-    A fence that nothing closes is left out, though CommonMark lets it run to the end of the text: someone forgot the
-    closing line, and the sections that follow must still be found as sections.
-    """
-    likely = [(at, line) for at, line in enumerate(lines) if "```" in line or "~~~" in line]
-    marks = [(at, mark) for at, line in likely if (mark := _FENCE.match(line))]
-    ends: dict[int, int] = {}
-    # Going backwards, per character: the closing lines ahead, the nearest on top and each shorter than those below.
-    ahead: dict[str, tuple[list[int], list[int]]] = {"`": ([], []), "~": ([], [])}
-    for at, mark in reversed(marks):
-        sign, length, info = mark[1][0], len(mark[1]), mark[2]
-        negated, places = ahead[sign]
-        nearest = bisect_right(negated, -length) - 1
-        if nearest >= 0 and not (sign == "`" and "`" in info):
-            ends[at] = places[nearest]
-        if _is_blank(info):
-            while negated and negated[-1] >= -length:
-                negated.pop()
-                places.pop()
-            negated.append(-length)
-            places.append(at)
-    return _outermost(ends, [at for at, _ in marks])
-
-
-def _outermost(ends: dict[int, int], starts: list[int]) -> dict[int, int]:
-    fences: dict[int, int] = {}
-    inside = -1
-    for at in starts:
-        if at > inside and at in ends:
-            inside = fences[at] = ends[at]
-    return fences
 
 
 def _is_blank(line: str) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory.retrieval.analyser import ENGLISH_STOP_WORDS
+from memory.files.words import ENGLISH_STOP_WORDS
 
 MAX_PIECES = 32
 MAX_PIECE_CHARS = 1_000

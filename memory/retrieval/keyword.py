@@ -7,7 +7,7 @@ Every function takes a plain `sqlite3.Connection` and leaves transactions to the
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memory.retrieval import glossary
 from memory.retrieval.analyser import JOINTS, bigrams, cjk_runs, index_text, is_cjk, query_terms
@@ -47,6 +47,25 @@ class Query:
 
     terms: tuple[str, ...]
     translations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a query is taken for in some scopes, in words: those that some row holds, and what stands in for others."""
+
+    asked: tuple[str, ...] = ()
+    repaired: dict[str, list[str]] = field(default_factory=dict)  # a likely typo: words one slip away, likeliest first
+    translations: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # no row holds them, or anything close
+
+    @property
+    def likeliest(self) -> list[str]:
+        """The words asked for, and of each typo its likeliest repair."""
+        return [*self.asked, *(words[0] for words in self.repaired.values())]
+
+    @property
+    def guessed(self) -> list[str]:
+        return [*self.translations, *(word for words in self.repaired.values() for word in words[1:])]
 
 
 def parse(text: str) -> Query:
@@ -98,23 +117,35 @@ def search(con: sqlite3.Connection, query: Query, scopes: Sequence[str], limit: 
     return con.execute(_SEARCH, (expression, limit)).fetchall() if expression else []
 
 
+def bare(con: sqlite3.Connection, expression: str, limit: int) -> None:
+    """Run the query of an expression and do nothing with its rows."""
+    con.execute(_SEARCH, (expression or '""', limit)).fetchall()
+
+
 def match_expression(con: sqlite3.Connection, query: Query, scopes: Sequence[str]) -> str:
     """Return the FTS5 expression for a query, or an empty one when no row of the scopes holds any of its words."""
-    where = "(" + " OR ".join(_quoted(_scope_word(scope)) for scope in scopes) + ")"
-    phrases = {term: _phrase(term) for term in (*query.terms, *query.translations)}
-    # A word that no row holds adds nothing to any score; knowing that saves its search and tells what may be a typo.
-    known = _known(con, [f"{where} AND {phrase}" for phrase in phrases.values()])
-    held = {term: phrase for term, phrase in phrases.items() if f"{where} AND {phrase}" in known}
-    asked = [held[term] for term in query.terms if term in held]
-    guessed = [held[term] for term in query.translations if term in held]
-    for term in [term for term in query.terms if term not in held and _may_be_typo(term)][:MAX_REPAIRED_TERMS]:
-        best, others = _repairs(con, term, where)
-        asked += best
-        guessed += others
+    where = within(scopes)
+    reading = _read(con, query, where)
+    asked, guessed = [list(map(_phrase, words)) for words in (reading.likeliest, reading.guessed)]
     if not asked and not guessed:
         return ""
     # BM25 adds up phrase by phrase, so a word written twice weighs twice: what was asked beats what was guessed.
     return f"{where} AND ({' OR '.join(asked * 2 + guessed if guessed else asked)})"
+
+
+def read(con: sqlite3.Connection, query: Query, scopes: Sequence[str]) -> Reading:
+    """Return what is looked for in the scopes, for a person to read."""
+    return _read(con, query, within(scopes)) if scopes else Reading(unknown=query.terms)
+
+
+def within(scopes: Sequence[str]) -> str:
+    """Return the expression that every row of the scopes matches."""
+    return "(" + " OR ".join(_quoted(_scope_word(scope)) for scope in scopes) + ")"
+
+
+def holding(term: str) -> str:
+    """Return the expression that rows match whose own text holds a term, their neighbours' not counted."""
+    return f"{{title body}} : {_phrase(term)}"
 
 
 def count(con: sqlite3.Connection) -> int:
@@ -132,14 +163,28 @@ def optimize(con: sqlite3.Connection) -> None:
     con.execute("INSERT INTO memory_fts(memory_fts) VALUES ('optimize')")
 
 
-def _repairs(con: sqlite3.Connection, term: str, where: str) -> tuple[list[str], list[str]]:
-    """Return the likeliest word one slip away from `term` that the scopes hold, and the next few."""
+def _read(con: sqlite3.Connection, query: Query, where: str) -> Reading:
+    phrases = {term: _phrase(term) for term in (*query.terms, *query.translations)}
+    # A word that no row holds adds nothing to any score; knowing that saves its search and tells what may be a typo.
+    known = _known(con, [f"{where} AND {phrase}" for phrase in phrases.values()])
+    held = {term for term, phrase in phrases.items() if f"{where} AND {phrase}" in known}
+    typos = [term for term in query.terms if term not in held and _may_be_typo(term)][:MAX_REPAIRED_TERMS]
+    repaired = {term: words for term in typos if (words := _repairs(con, term, where))}
+    return Reading(
+        asked=tuple(term for term in query.terms if term in held),
+        repaired=repaired,
+        translations=tuple(term for term in query.translations if term in held),
+        unknown=tuple(term for term in query.terms if term not in held and term not in repaired),
+    )
+
+
+def _repairs(con: sqlite3.Connection, term: str, where: str) -> list[str]:
+    """Return the words one slip away from `term` that the scopes hold, the likeliest first."""
     candidates = _known(con, [_quoted(word) for word in _one_slip_away(term)])
-    counted = [(con.execute(_COUNT, (f"{where} AND {word}",)).fetchone()[0], word) for word in candidates]
+    counted = [(con.execute(_COUNT, (f"{where} AND {word}",)).fetchone()[0], _unquoted(word)) for word in candidates]
     # People seldom mistake the first letter; after that the commoner word is the likelier one.
-    ranked = sorted((word[1] != term[0], -count, word) for count, word in counted if count)
-    words = [word for _, _, word in ranked[:MAX_REPAIRS]]
-    return words[:1], words[1:]
+    ranked = sorted((word[0] != term[0], -count, word) for count, word in counted if count)
+    return [word for _, _, word in ranked[:MAX_REPAIRS]]
 
 
 def _one_slip_away(word: str) -> set[str]:
@@ -171,6 +216,10 @@ def _phrase(term: str) -> str:
 
 def _quoted(term: str) -> str:
     return '"' + term.replace('"', '""') + '"'
+
+
+def _unquoted(phrase: str) -> str:
+    return phrase[1:-1].replace('""', '"')
 
 
 def _scope_word(scope: str) -> str:

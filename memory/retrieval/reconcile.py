@@ -17,7 +17,7 @@ from django.db import DatabaseError, transaction
 
 from coffer import db, paths
 from memory.files import lanes
-from memory.files.lanes import Stat
+from memory.files.lanes import Listing, Stat
 from memory.models import Store
 from memory.retrieval import rows
 from memory.retrieval.entries import Entry, read_entry
@@ -55,7 +55,7 @@ _snapshots: dict[tuple[str, int, int], Snapshot] = {}
 _locks: dict[tuple[str, int, int], threading.RLock] = {}
 _waited_in_vain: dict[tuple[str, int, int], float] = {}
 _reported: set[tuple[str, str]] = set()
-_left_out: dict[tuple[str, int, int], list[tuple[str, str]]] = {}
+_walked: dict[tuple[str, int, int], Listing] = {}
 
 
 def diff(listing: Mapping[str, Stat], indexed: Mapping[str, Stat], racy: Collection[str] = ()) -> Changes:
@@ -92,9 +92,9 @@ def forget(store: Store) -> None:
         _snapshots.pop(_key(store), None)
 
 
-def skipped(store: Store) -> list[tuple[str, str]]:
-    """What the last walk of a store left out, with the reason for each."""
-    return _left_out.get(_key(store), [])
+def walked(store: Store) -> Listing | None:
+    """What the last walk of a store found; None when this process has made none."""
+    return _walked.get(_key(store))
 
 
 def reset() -> None:
@@ -121,7 +121,7 @@ def _keep_step(store: Store, generation: int, written: Mapping[str, Stat], remov
 def _refresh_all(store: Store, folder: Path, asked: float) -> Changes:
     kept = _snapshots.get(_key(store))
     found = lanes.walk(folder, kept.files if kept is not None else None)
-    _left_out[_key(store)] = found.skipped
+    _walked[_key(store)] = found
     _report_skipped(store, found.skipped)
     for _ in range(20):  # another process may index the same files meanwhile: look again, it did our work
         snapshot = _snapshot(store)

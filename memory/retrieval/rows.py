@@ -6,7 +6,7 @@ Every function takes the connection of the transaction it belongs to.
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
@@ -42,27 +42,45 @@ WHERE store_id = ? AND claimed IN (SELECT value FROM json_each(?)) ORDER BY clai
 """
 _TITLES = """
 SELECT ref, kind, title, description, actor, CAST(time AS TEXT), path, problem FROM memory_document
-WHERE store_id = ? AND kind = ? ORDER BY time DESC LIMIT ?
+WHERE store_id = ? AND kind = ? {} ORDER BY time DESC LIMIT ?
 """
-_PASSAGES = """
-SELECT chunk.id, chunk.text, document.id, document.store_id, document.ref, document.kind, document.path,
-       CAST(document.time AS TEXT) -- as text: Django's connection converts columns of a time type itself
-FROM memory_chunk AS chunk JOIN memory_document AS document ON document.id = chunk.document_id
+_ALL, _HOLDING = _TITLES.format(""), _TITLES.format("AND holds(title, description, path)")
+_PASSAGE = """
+chunk.id, chunk.text, document.id, document.store_id, document.ref, document.kind, document.path,
+CAST(document.time AS TEXT), -- as text: Django's connection converts columns of a time type itself
+document.title, document.sha256, chunk.position
+"""
+_PASSAGES = f"""
+SELECT {_PASSAGE} FROM memory_chunk AS chunk JOIN memory_document AS document ON document.id = chunk.document_id
 WHERE chunk.id IN (SELECT value FROM json_each(?))
 """
+_PASSAGES_AT = f"""
+SELECT {_PASSAGE} FROM json_each(?) AS wanted
+CROSS JOIN memory_document AS document ON document.store_id = json_extract(wanted.value, '$[0]')
+  AND document.path = json_extract(wanted.value, '$[1]') AND document.sha256 = json_extract(wanted.value, '$[2]')
+CROSS JOIN memory_chunk AS chunk ON chunk.document_id = document.id
+  AND chunk.position = json_extract(wanted.value, '$[3]')
+"""
+
+
+Holds = Callable[[str, str, str], bool]  # whether a title, description and path are of those wanted
 
 
 class Title(NamedTuple):
-    """One document as a list shows it."""
+    """One document as a list shows it; the time as it is stored, whose order as text is its order."""
 
     id: str
     kind: str
     title: str
     description: str
     actor: str
-    time: datetime
+    time: str
     path: str
     problem: str
+
+    @property
+    def when(self) -> datetime:
+        return read_time(self.time)
 
 
 class Passage(NamedTuple):
@@ -76,6 +94,9 @@ class Passage(NamedTuple):
     kind: str
     path: str
     time: str
+    title: str
+    sha256: str  # of the file's bytes; with it and the position a passage is the same one in any other index
+    position: int
 
     @property
     def when(self) -> datetime:
@@ -175,10 +196,26 @@ def passages(con: sqlite3.Connection, chunks: Collection[int]) -> list[Passage]:
     return [Passage(*row) for row in con.execute(_PASSAGES, (json.dumps(list(chunks)),))]
 
 
-def titles(con: sqlite3.Connection, store: Store, kind: str, limit: int | None) -> list[Title]:
-    """The newest documents of one kind; all of them without a limit."""
-    found = con.execute(_TITLES, (store.pk, kind, -1 if limit is None else limit))
-    return [Title._make((*row[:5], read_time(row[5]), *row[6:])) for row in found]
+def passages_at(con: sqlite3.Connection, places: Sequence[tuple[int, str, str, int]]) -> list[Passage]:
+    """Passages by store, path, hash of the file and position; those that are no longer so are left out."""
+    return [Passage(*row) for row in con.execute(_PASSAGES_AT, (json.dumps(places),))]
+
+
+def titles(
+    con: sqlite3.Connection, store: Store, kind: str, limit: int | None, holds: Holds | None = None
+) -> list[Title]:
+    """The newest documents of one kind; all of them without a limit, only those that are asked for with ``holds``."""
+    if holds is not None:
+        # Asked within SQLite: to hand thousands of rows over for the sake of a few takes three times as long.
+        con.create_function("holds", 3, holds, deterministic=True)
+    found = con.execute(_ALL if holds is None else _HOLDING, (store.pk, kind, -1 if limit is None else limit))
+    return [Title._make(row) for row in found]
+
+
+def title_of(ref: str, entry: Entry) -> Title:
+    """The same of a file just read."""
+    about = (entry.title, entry.description, entry.actor)
+    return Title(ref, entry.kind.value, *about, stored_time(entry.time), entry.path, entry.problem)
 
 
 def stored_time(time: datetime) -> str:

@@ -1,77 +1,79 @@
-"""A store that began before its repository had a remote moves to the identity that the remote gives (FR-004a)."""
+"""A store takes another name: its remote's (FR-004a), or one of its own when its folder is another's now.
+
+Both pass locks come first, without a wait worth the name: nothing is renamed under a pass of the engine or a merge.
+"""
 
 import logging
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 
 from django.utils import timezone
 
 from coffer import fs, paths
-from memory.files import journal, store_file
-from memory.services import archive
+from memory.files import store_file, ulid
+from memory.files.store_file import StoreFile
+from memory.services import archive, carry, store_files
 
 log = logging.getLogger("memory.adoption")
+_SOON = 0.05  # a process that is just being started holds a copy of every lock of its parent for a moment
 PATIENCE = 2.0  # seconds; a session that only reads waits no longer to have an older store adopted
-_DERIVED = {"store.yaml", "knowledge/INDEX.md"}
-_APPENDED = {"consolidation-log.md", "superseded/index.jsonl"}
-
-
-@dataclass
-class Carried:
-    """How the files of one store went over into another."""
-
-    added: int = 0
-    same: int = 0
-    renamed: int = 0
-    joined: int = 0
 
 
 def adopt(older: str, name: str, remote: str) -> None:
-    """Make ``older`` (keyed by path) part of ``name`` (keyed by remote): renamed when that has no folder yet, else
-    carried over additively and retired. Holds both write locks; does nothing when ``older`` has gone meanwhile."""
-    first, second = sorted((older, name))
-    with fs.locked(f"{first}.write.lock", seconds=PATIENCE), fs.locked(f"{second}.write.lock", seconds=PATIENCE):
-        source, target = paths.store(older), paths.store(name)
+    """Make ``older`` (without a remote) part of ``name``: renamed when that has no folder yet, else carried over
+    additively and retired. Does nothing when ``older`` has gone meanwhile. Raises Busy."""
+    with alone(older, name), both(older, name, seconds=PATIENCE) as (source, target):
         if not source.is_dir():
             return
         archive.recover(source)
-        old = _read(source, older)
+        old = store_files.read_or_keep(source, older)
         if target.is_dir():
-            carried = carry_over(source, target)
-            _mark(target, name, remote, old)
+            done = carry.everything(source, target)
+            mark(target, name, old, remote)
             retire(source, older)
-            log.info("store joined from=%s to=%s files=%d", older, name, carried.added + carried.renamed)
+            log.info("store joined from=%s to=%s files=%d", older, name, done["added"] + done["renamed"])
         else:
             # Marked first: killed before the rename, the next one begins again; after it, all is done.
-            _mark(source, name, remote, old)
+            mark(source, name, old, remote)
             os.rename(source, target)
             log.info("store adopted from=%s to=%s", older, name)
 
 
-def carry_over(source: Path, target: Path) -> Carried:
-    """Copy every file of one store into another without losing or doubling one; may be repeated after a crash."""
-    carried = Carried()
-    for relative in _files(source):
-        if relative in _DERIVED:
-            continue
-        data, place = fs.read(source / relative), archive.inside(target, relative)
-        fs.ensure_dir(place.parent)
-        if not os.path.lexists(place):
-            _copy(source / relative, place, data)
-            carried.added += 1
-        elif (there := fs.read(place)) == data:
-            carried.same += 1
-        elif relative in _APPENDED or relative.startswith("journal/"):
-            joined = journal.join(there, data) if relative.startswith("journal/") else _union(there, data)
-            if joined != there:
-                fs.write(place, joined)
-                carried.joined += 1
-        else:
-            carried.renamed += _beside(source / relative, place, data)
-    return carried
+def set_aside(name: str, key: str, label: str) -> str:
+    """Give a store the identity of another key, and a label if it has none; returns its new name. Raises Busy."""
+    keys = (key if number == 1 else f"{key}\n{number}" for number in count(1))
+    free = next(other for one in keys if not paths.store(other := f"project-{ulid.project_id(one)}").is_dir())
+    with alone(name, free), both(name, free, seconds=PATIENCE) as (source, target):
+        if source.is_dir() and not target.is_dir():
+            file = store_files.read_or_keep(source, name)
+            new = file.with_(name=free, project_id=free.removeprefix("project-"), label=file.label or label)
+            fs.write(source / store_file.NAME, store_file.dump(new))
+            os.rename(source, target)
+    return free
+
+
+def mark(folder: Path, name: str, old: StoreFile, remote: str) -> None:
+    """Write the survivor's store.yaml; expects the write lock of the folder's store to be held."""
+    fs.write(folder / store_file.NAME, store_file.dump(marked(store_files.read_or_keep(folder, name), old, remote)))
+
+
+def marked(file: StoreFile, old: StoreFile, remote: str = "") -> StoreFile:
+    """A survivor's file: the other's identities are aliases of it; label, settings and origin if it has none."""
+    origin = file.remote or remote or old.remote
+    former = dict.fromkeys([*file.former_remotes, *([old.remote] if old.remote else []), *old.former_remotes])
+    former.pop(origin, None)
+    survivor = file.with_(
+        remote=origin,
+        former_remotes=tuple(former),
+        label=file.label or old.label,
+        config=file.config or old.config,
+        created_at=min(filter(None, (file.created_at, old.created_at)), default=None),
+    )
+    return survivor.with_alias(*old.merged_identities, old.project_id)
 
 
 def retire(folder: Path, name: str) -> Path:
@@ -83,62 +85,18 @@ def retire(folder: Path, name: str) -> Path:
     return target
 
 
-def _files(source: Path) -> Iterator[str]:
-    """Regular files below a store, relative; links are left where they are."""
-    for folder, _, names in os.walk(source):
-        for name in sorted(names):
-            path = Path(folder) / name
-            if path.is_file() and not path.is_symlink() and not name.endswith(".tmp"):
-                yield path.relative_to(source).as_posix()
+@contextmanager
+def alone(*names: str) -> Iterator[None]:
+    """Hold the pass locks of some stores. Raises Busy soon when a pass or a merge is at work on one of them."""
+    with ExitStack() as held:
+        for name in sorted(set(names)):
+            held.enter_context(fs.locked(f"{name}.pass.lock", seconds=_SOON))
+        yield
 
 
-def _copy(source: Path, place: Path, data: bytes) -> None:
-    """A new file with the times of the old one: for a file without stamps they are its age."""
-    fs.create(place, data)
-    found = source.stat()
-    os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
-
-
-def _beside(source: Path, place: Path, data: bytes) -> int:
-    """Keep both: the newcomer gets the first free number, unless the same bytes stand there already."""
-    for count in range(2, 10_000):
-        other = place.with_name(f"{place.stem}-{count}{place.suffix}")
-        if not os.path.lexists(other):
-            _copy(source, other, data)
-            return 1
-        if fs.read(other) == data:
-            return 0
-    raise FileExistsError(place)
-
-
-def _union(there: bytes, more: bytes) -> bytes:
-    """The lines of both, those that are new at the end."""
-    lines = there.splitlines()
-    known = set(lines)
-    return b"".join(line + b"\n" for line in [*lines, *(line for line in more.splitlines() if line not in known)])
-
-
-def _read(folder: Path, name: str) -> store_file.StoreFile:
-    """``store.yaml``; one that cannot be read is kept in the archive, for it is written anew."""
-    project_id = name.removeprefix("project-")
-    try:
-        return store_file.read(folder, name, project_id)
-    except store_file.Unreadable:
-        archive.keep_copy(folder, store_file.NAME, fs.read(folder / store_file.NAME), "unreadable")
-        return store_file.StoreFile(name=name, project_id=project_id)
-
-
-def _mark(folder: Path, name: str, remote: str, old: store_file.StoreFile) -> None:
-    """Write the survivor's store.yaml: the adopted identity becomes an alias; label and settings if it has none."""
-    file = _read(folder, name)
-    aliases = dict.fromkeys([*file.merged_identities, *old.merged_identities, old.project_id])
-    aliases.pop(file.project_id, None)
-    merged = file.with_(
-        remote=file.remote or remote,
-        former_remotes=tuple(dict.fromkeys([*file.former_remotes, *old.former_remotes])),
-        label=file.label or old.label,
-        config=file.config or old.config,
-        merged_identities=tuple(aliases),
-        created_at=min(filter(None, (file.created_at, old.created_at)), default=None),
-    )
-    fs.write(folder / store_file.NAME, store_file.dump(merged))
+@contextmanager
+def both(one: str, other: str, *, seconds: float = 10.0) -> Iterator[tuple[Path, Path]]:
+    """Hold the write locks of two stores, in the order of their names; yields both folders. Raises Busy."""
+    first, second = sorted((one, other))
+    with fs.locked(f"{first}.write.lock", seconds=seconds), fs.locked(f"{second}.write.lock", seconds=seconds):
+        yield paths.store(one), paths.store(other)

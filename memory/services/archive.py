@@ -2,73 +2,104 @@
 
 Every function here expects the caller to hold the store's write lock and takes the store's folder. A replacement is
 announced (a ``pending`` line, fsynced), the old file is set aside and checked, the new one linked into place, and the
-line closed; ``recover`` puts back what a killed process left half-way.
+line closed; ``recover`` puts back what a killed process left half-way, or finishes it when that is the safe end.
 """
 
 import hashlib
-import json
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from datetime import UTC, datetime
 from pathlib import Path
 
 from coffer import fs
-from coffer.errors import Conflict, Invalid
+from coffer.errors import CofferError, Conflict
 from memory.files import lanes, markdown
+from memory.services import archive_lines as lines
+from memory.services.archive_lines import FOLDER, INDEX, Superseded, inside
+
+__all__ = [
+    "FOLDER", "INDEX", "MOVED", "Superseded", "create", "drain", "erase", "erase_moved", "fold", "inside", "keep_copy",
+    "listing", "open_lines", "recover", "remove", "replace", "restore", "retire", "sha256", "sweep",
+]  # fmt: skip
 
 log = logging.getLogger("memory.archive")
-FOLDER, INDEX = "superseded", "index.jsonl"
+MOVED = "moved to "  # why a file left its store, before the name of the one it went to
 _STAMP = re.compile(r"\d{8}T\d{6,}Z.*")
 _TEMPORARY = re.compile(r"\..{1,40}\.[0-9a-f]{12}\.tmp")  # as `fs` names them
-MOVED = "moved to "  # why a file left its store, before the name of the one it went to
 
 
-@dataclass(frozen=True)
-class Superseded:
-    """One archived version: its file in ``superseded/``, where it stood, why and when it left."""
-
-    file: str
-    lane: str
-    path: str
-    why: str
-    when: str
-    state: str
-
-
-def replace(folder: Path, relative: str, *, expected_sha256: str, data: bytes, why: str) -> None:
-    """Put a new version in place of the one that was read; raises Conflict when it is no longer that one."""
-    aside = _set_aside(folder, relative, why)
-    place = folder / relative
-    if sha256(aside.read_bytes()) != expected_sha256:
-        _put_back(folder, aside, place)
-        raise Conflict(f"{relative} changed on disk since it was read; read it again and repeat the change.")
+def create(folder: Path, relative: str, data: bytes) -> None:
+    """Make a new file; raises Conflict when its place is taken."""
+    place = inside(folder, relative)
+    fs.ensure_dir(place.parent)
     try:
         fs.create(place, data)
     except FileExistsError:
-        _close(folder, aside.name, "done")
         raise Conflict(f"{relative} was written by another program at the same moment; read it again.") from None
-    except BaseException:
-        _put_back(folder, aside, place)
-        raise
-    _close(folder, aside.name, "done")
+
+
+def replace(folder: Path, relative: str, *, expected_sha256: str, data: bytes, why: str, run: str = "") -> None:
+    """Put a new version in place of the one that was read; raises Conflict when it is no longer that one."""
+    more = {"run": run} if run else {}
+    _replace(folder, relative, _free_name(folder, relative), expected_sha256, data, why, **more)
 
 
 def remove(folder: Path, relative: str, why: str) -> Path:
     """Take a file out of its lane into the archive; returns its place there."""
     aside = _set_aside(folder, relative, why)
-    _close(folder, aside.name, "done")
+    lines.close(folder, aside.name, "done")
     return aside
+
+
+def retire(folder: Path, relative: str, *, expected_sha256: str, why: str, run: str) -> Path:
+    """Like ``remove``, for the version that was read alone; raises Conflict, with the file in place, when it changed."""
+    aside = _set_aside(folder, relative, why, run=run)
+    if sha256(aside.read_bytes()) != expected_sha256:
+        _put_back(folder, aside, folder / relative)
+        raise Conflict(f"{relative} changed on disk since it was read; it stays as it is.")
+    lines.close(folder, aside.name, "done")
+    return aside
+
+
+def fold(
+    folder: Path, note: str, into: str, *, note_sha256: str, into_sha256: str | None, data: bytes, why: str, run: str
+) -> bool:
+    """Put ``data`` in the place of a topic (None: there is none yet), and then the note that it holds into the archive.
+
+    Both are announced as one, so that ``recover`` can tell whether the topic holds the note already. Raises Conflict
+    when either file is not the version that was read; False when the note alone changed in the last moment and stays.
+    """
+    if sha256(fs.read(inside(folder, note))) != note_sha256:
+        raise Conflict(f"{note} changed on disk since it was read; it stays as it is.")
+    aside = _free_name(folder, note)
+    over = _free_name(folder, into).name if into_sha256 is not None else ""
+    told = {"into": into, "result": sha256(data), "was": note_sha256, "over": over, "run": run}
+    lines.append(folder, lines.new(aside.name, note, why, "planned", **told))
+    try:
+        if into_sha256 is not None:
+            _replace(folder, into, folder / FOLDER / over, into_sha256, data, "a note was merged into it", run=run)
+        else:
+            create(folder, into, data)
+    except BaseException:
+        with suppress(CofferError, OSError):  # a plan that nothing came of says so itself: its result is nowhere
+            lines.close(folder, aside.name, "undone")
+        raise
+    return _drained(folder, note, aside, note_sha256, why, **told)
+
+
+def drain(folder: Path, note: str, *, note_sha256: str, why: str, into: str, run: str) -> bool:
+    """Archive a note that another file holds by now; False when it changed meanwhile, and then it stays."""
+    return _drained(folder, note, _free_name(folder, note), note_sha256, why, into=into, run=run)
 
 
 def keep_copy(folder: Path, relative: str, data: bytes, why: str) -> Path:
     """Archive bytes that are about to be replaced in place (scenes, rules, journal days)."""
     target = _free_name(folder, relative)
-    _append(folder, _line(target.name, relative, why, "done"))
+    lines.append(folder, lines.new(target.name, relative, why, "done"))
     fs.create(target, data)
     return target
 
@@ -81,79 +112,56 @@ def restore(folder: Path, line: Superseded) -> Path:
     aside, place = inside(folder, f"{FOLDER}/{line.file}"), inside(folder, line.path)
     aside.lstat()
     fs.ensure_dir(place.parent)
-    current = _set_aside(folder, line.path, "replaced by an earlier version") if os.path.lexists(place) else None
+    current = None
+    if os.path.lexists(place):
+        current = _set_aside(folder, line.path, "replaced by an earlier version")
     try:
         fs.move(aside, place)
     except FileExistsError:
         if current is not None:
-            _close(folder, current.name, "done")
+            lines.close(folder, current.name, "done")
         raise Conflict(f"{line.path} was written by another program at the same moment; try again.") from None
     except BaseException:
         if current is not None:
             _put_back(folder, current, place)
         raise
     if current is not None:
-        _close(folder, current.name, "done")
-    _close(folder, line.file, "restored")
+        lines.close(folder, current.name, "done")
+    lines.close(folder, line.file, "restored")
     return place
 
 
 def erase(folder: Path, relative: str, identity: str) -> int:
-    """Remove a file, its archived versions and their index lines for good; returns how many files went.
+    """Remove a file, its archived versions, the notes that went into it and their index lines; how many files went.
 
     ``identity`` finds versions from before the file was renamed; empty when another file claims the same one.
     """
-    lines = list(_lines(folder))
-    ours = {line.file for line in _collapsed(lines) if line.path == relative}
-    ours |= {file for file in _archived_files(folder) if identity and _claims(folder / FOLDER / file, identity)}
+    found = list(lines.read(folder))
+    ours = {line.file for line in lines.collapsed(found) if relative in (line.path, line.into)}
+    ours |= {file for file in lines.files(folder) if identity and _claims(folder / FOLDER / file, identity)}
     # The file itself goes last: cut off before that, the same request finds it again and finishes the work.
-    return _unlink(folder, lines, ours, [folder / relative])
+    return _unlink(folder, found, ours, [folder / relative])
 
 
 def erase_moved(folder: Path, identity: str) -> int:
     """Remove for good what a move into another store left here of a fact; returns how many files went."""
-    lines = list(_lines(folder))
-    rows = _collapsed(lines)
+    found = list(lines.read(folder))
+    rows = lines.collapsed(found)
     left = {row.path for row in rows if row.why.startswith(MOVED) and _is_of(folder, row, identity)}
     gone = {path for path in left if not os.path.lexists(folder / path)}
-    return _unlink(folder, lines, {row.file for row in rows if row.path in gone}, [])
-
-
-def _unlink(folder: Path, lines: Sequence[dict[str, str]], files: Collection[str], more: Sequence[Path]) -> int:
-    """Take archived files out of the index, then remove them and some others, leftovers of their writers too."""
-    if files:
-        kept = [json.dumps(line, ensure_ascii=False) for line in lines if line["file"] not in files]
-        fs.write(folder / FOLDER / INDEX, "".join(f"{line}\n" for line in kept).encode())
-    doomed = [*(folder / FOLDER / file for file in sorted(files)), *more]
-    for path in doomed:
-        for leftover in _leftovers(path):
-            leftover.unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    return len(doomed)
-
-
-def _is_of(folder: Path, row: Superseded, identity: str) -> bool:
-    try:
-        return Path(row.path).stem == identity or _claims(folder / FOLDER / row.file, identity)
-    except FileNotFoundError:
-        return False
+    return _unlink(folder, found, {row.file for row in rows if row.path in gone}, [])
 
 
 def recover(folder: Path) -> int:
-    """Put back files whose replacement was cut off, if their place is empty; returns how many lines were open."""
+    """End what killed processes began, files before the notes that went into them; returns how many were open."""
     opened = open_lines(folder)
     for line in opened:
-        aside, place = folder / FOLDER / line.file, folder / line.path
-        if not aside.exists():
-            _close(folder, line.file, "undone")
-        elif not os.path.lexists(place):
-            _put_back(folder, aside, place)
-            log.warning("a cut-off replacement was undone file=%s", line.file)
-        elif place.samefile(aside):
-            aside.unlink()
-            _close(folder, line.file, "undone")
-        else:
-            _close(folder, line.file, "done")
+        if not line.into:
+            _end_replacement(folder, line)
+    states = {row.file: row.state for row in lines.rows(folder)}
+    for line in opened:
+        if line.into:
+            _end_fold(folder, line, replaced=bool(line.over) and states.get(line.over) == "done")
     return len(opened)
 
 
@@ -170,16 +178,16 @@ def sweep(folder: Path) -> int:
 
 
 def open_lines(folder: Path) -> list[Superseded]:
-    """Replacements that were announced and not closed."""
-    opened = [line for line in _collapsed(_lines(folder)) if line.state == "pending"]
+    """What was announced and not closed."""
+    opened = [line for line in lines.rows(folder) if line.state in lines.OPEN]
     return [line for line in opened if lanes.is_plain(folder, line.path)]
 
 
 def listing(folder: Path) -> list[Superseded]:
     """Every archived version whose file is there, newest first; within one second the file names tell."""
-    known = {line.file: line for line in _collapsed(_lines(folder))}
+    known = {line.file: line for line in lines.rows(folder)}
     unknown = Superseded("", "", "", "unknown", "", "done")
-    found = [known.get(file) or with_changes(unknown, file=file) for file in _archived_files(folder)]
+    found = [known.get(file) or with_changes(unknown, file=file) for file in lines.files(folder)]
     return sorted(found, key=lambda line: (line.when, _STAMP.findall(line.file)), reverse=True)
 
 
@@ -187,17 +195,79 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def inside(folder: Path, relative: str) -> Path:
-    """The path of a lane file, after checking that no link lies on the way to it (BC-067). Raises Invalid."""
-    if not lanes.is_plain(folder, relative):
-        raise Invalid(f"{relative} leads through a link; links inside a store are neither read nor written.")
-    return folder / relative
+def _replace(folder: Path, relative: str, aside: Path, expected: str, data: bytes, why: str, **more: str) -> None:
+    _set_aside(folder, relative, why, aside, **more)
+    place = folder / relative
+    if sha256(aside.read_bytes()) != expected:
+        _put_back(folder, aside, place)
+        raise Conflict(f"{relative} changed on disk since it was read; read it again and repeat the change.")
+    try:
+        fs.create(place, data)
+    except FileExistsError:
+        lines.close(folder, aside.name, "done")
+        raise Conflict(f"{relative} was written by another program at the same moment; read it again.") from None
+    except BaseException:
+        _put_back(folder, aside, place)
+        raise
+    lines.close(folder, aside.name, "done")
 
 
-def _set_aside(folder: Path, relative: str, why: str) -> Path:
+def _drained(folder: Path, note: str, aside: Path, expected: str, why: str, **more: str) -> bool:
+    _set_aside(folder, note, why, aside, **more)
+    if sha256(aside.read_bytes()) != expected:
+        _put_back(folder, aside, folder / note)
+        return False
+    lines.close(folder, aside.name, "done")
+    return True
+
+
+def _end_replacement(folder: Path, line: Superseded) -> None:
+    aside, place = folder / FOLDER / line.file, folder / line.path
+    if not aside.exists():
+        lines.close(folder, line.file, "undone")
+    elif not os.path.lexists(place):
+        _put_back(folder, aside, place)
+        log.warning("a cut-off replacement was undone file=%s", line.file)
+    elif place.samefile(aside):
+        aside.unlink()
+        lines.close(folder, line.file, "undone")
+    else:
+        lines.close(folder, line.file, "done")
+
+
+def _end_fold(folder: Path, line: Superseded, *, replaced: bool) -> None:
+    """A note whose topic holds it leaves the inbox; one whose topic was never written stays, or comes back."""
+    note, aside = folder / line.path, folder / FOLDER / line.file
+    # A line without a result is of a file that was written before the line was.
+    held = replaced or not line.result or _hash(folder / line.into) == line.result
+    if not held or (aside.exists() and os.path.lexists(note)):
+        _end_replacement(folder, line)
+    elif aside.exists() or not os.path.lexists(note):
+        lines.close(folder, line.file, "done" if aside.exists() else "undone")
+    elif line.was and _hash(note) != line.was:
+        lines.close(folder, line.file, "undone")  # another version: it waits in the inbox like any note
+    else:
+        os.rename(note, aside)
+        lines.close(folder, line.file, "done")
+        log.warning("a cut-off merge was finished file=%s", line.file)
+
+
+def _unlink(folder: Path, found: Sequence[dict[str, str]], files: Collection[str], more: Sequence[Path]) -> int:
+    """Take archived files out of the index, then remove them and some others, leftovers of their writers too."""
+    if files:
+        lines.write(folder, [line for line in found if line["file"] not in files])
+    doomed = [*(folder / FOLDER / file for file in sorted(files)), *more]
+    for path in doomed:
+        for leftover in _leftovers(path):
+            leftover.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    return len(doomed)
+
+
+def _set_aside(folder: Path, relative: str, why: str, aside: Path | None = None, **more: str) -> Path:
     place = inside(folder, relative)
-    aside = _free_name(folder, relative)
-    _append(folder, _line(aside.name, relative, why, "pending"))
+    aside = aside or _free_name(folder, relative)
+    lines.append(folder, lines.new(aside.name, relative, why, "pending", **more))
     with fs.storage_errors(aside):
         # A rename, whose target is free because the lock is ours: with a link and an unlink, as `fs.move` has them, a
         # file that an editor saves between the two would be the one that goes.
@@ -219,65 +289,24 @@ def _put_back(folder: Path, aside: Path, place: Path) -> None:
     try:
         fs.move(aside, place)
     except FileExistsError:
-        _close(folder, aside.name, "done")  # somebody else filled the place: the old version stays archived
+        lines.close(folder, aside.name, "done")  # somebody else filled the place: the old version stays archived
     else:
-        _close(folder, aside.name, "undone")
+        lines.close(folder, aside.name, "undone")
 
 
 def _free_name(folder: Path, relative: str) -> Path:
+    inside(folder, relative)  # before anything is made for it
     archive = fs.ensure_dir(inside(folder, FOLDER))
     stem = f"{Path(relative).stem[:100]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%fZ')}"
     names = (f"{stem}{suffix}.md" for suffix in ("", *(f"-{count}" for count in range(2, 1000))))
     return next(archive / name for name in names if not os.path.lexists(archive / name))
 
 
-def _line(file: str, relative: str, why: str, state: str) -> dict[str, str]:
-    lane = relative.partition("/")[0]
-    when = markdown.stamp(datetime.now(UTC))
-    return {"file": file, "lane": lane, "path": relative, "why": why, "when": when, "state": state}
-
-
-def _close(folder: Path, file: str, state: str) -> None:
-    _append(folder, {"file": file, "state": state})
-
-
-def _append(folder: Path, line: dict[str, str]) -> None:
-    fs.append_line(inside(folder, f"{FOLDER}/{INDEX}"), json.dumps(line, ensure_ascii=False).encode())
-
-
-def _lines(folder: Path) -> Iterator[dict[str, str]]:
-    """Lines that can be read; one cut off by a crash is passed over, its file is found by name."""
+def _hash(path: Path) -> str:
     try:
-        text = (folder / FOLDER / INDEX).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return
-    for line in text.splitlines():
-        with suppress(ValueError):
-            value = json.loads(line)
-            if isinstance(value, dict) and _is_file_name(value.get("file")):
-                yield {key: str(item) for key, item in value.items()}
-
-
-def _collapsed(lines: Iterable[dict[str, str]]) -> list[Superseded]:
-    """One row per file: what its first line tells, in the state of its last."""
-    rows: dict[str, dict[str, str]] = {}
-    for line in lines:
-        rows[line["file"]] = {**rows.get(line["file"], {}), **line}
-    fields = ("lane", "path", "why", "when", "state")
-    return [Superseded(file, *(row.get(key, "") for key in fields)) for file, row in rows.items()]
-
-
-def _archived_files(folder: Path) -> list[str]:
-    try:
-        entries = sorted(os.scandir(folder / FOLDER), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return []
-    return [entry.name for entry in entries if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False)]
-
-
-def _is_file_name(file: object) -> bool:
-    """Whether a line names a file of the archive itself; the index may have come from another machine."""
-    return isinstance(file, str) and file not in ("", ".", "..") and "/" not in file and "\0" not in file
+        return sha256(fs.read(path))
+    except OSError:
+        return ""
 
 
 def _leftovers(path: Path) -> list[Path]:
@@ -286,6 +315,13 @@ def _leftovers(path: Path) -> list[Path]:
         start = f".{path.name[:40]}."
         return [other for other in path.parent.iterdir() if other.name.startswith(start) and other.suffix == ".tmp"]
     return []
+
+
+def _is_of(folder: Path, row: Superseded, identity: str) -> bool:
+    try:
+        return Path(row.path).stem == identity or _claims(folder / FOLDER / row.file, identity)
+    except FileNotFoundError:
+        return False
 
 
 def _claims(path: Path, identity: str) -> bool:

@@ -4,14 +4,11 @@ import difflib
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from django.db.models import Count
 
 from coffer import fs
 from coffer.errors import CofferError
@@ -19,7 +16,7 @@ from coffer.models import AuditEntry
 from memory import retrieval
 from memory.files import journal, lanes, markdown
 from memory.files.journal import Said
-from memory.files.lanes import Kind
+from memory.files.lanes import Kind, Listing
 from memory.models import Document, Store, Use
 from memory.services import archive, changelog, pages, rules, superseded
 from memory.services import stores as store_service
@@ -114,10 +111,12 @@ class Why:
     """What a person may want to know of a hit: its document, and what spoke for it."""
 
     hit: Hit
+    share: int  # in percent of the best
     store: str
     title: str
     kind: str
     words: list[str] = field(default_factory=list)
+    ranked: retrieval.Candidate | None = None  # None of what only the files themselves gave
 
     @property
     def day(self) -> str:
@@ -127,11 +126,7 @@ class Why:
 def look(store: Store) -> Look:
     """Bring the index in line with the files, in one walk, and count what each lane holds."""
     behind = frozenset(store_service.refresh(store).behind)
-    if behind or store.pk is None:
-        listing = lanes.walk(store_service.folder(store))
-        return Look(behind, _counted(store, _kinds(listing), listing.skipped))
-    grouped = Document.objects.filter(store_id=store.pk).values_list("kind").annotate(Count("pk"))
-    return Look(behind, _counted(store, dict(grouped), retrieval.skipped(store)))
+    return Look(behind, _counted(store, retrieval.listing(store)))
 
 
 def counts(store: Store) -> Counts:
@@ -152,19 +147,23 @@ def measure(store: Store) -> Measure:
             with suppress(FileNotFoundError):
                 found = os.lstat(os.path.join(path, name))
                 size, last = size + found.st_size, max(last, found.st_mtime_ns)
-    counts = _counted(store, _kinds(listing), listing.skipped)
-    return Measure(counts, size, datetime.fromtimestamp(last / 1e9, UTC) if last else None)
+    return Measure(_counted(store, listing), size, datetime.fromtimestamp(last / 1e9, UTC) if last else None)
 
 
 def titles(store: Store, looked: Look, query: str = "", *, limit: int = SHOWN) -> Titles:
     """Topics, then what waits in the inbox, newest first; all titles are searched, the first ``limit`` given."""
     words = [_folded(word) for word in query.split()]
+
+    def holds(*texts: str) -> bool:
+        text = _folded(" ".join(texts))
+        return all(word in text for word in words)
+
     behind = looked.behind
-    rows = _indexed(store, looked.counts, None if words or behind else limit)
+    rows = _indexed(store, looked.counts, None if words or behind else limit, holds if words else None)
     if behind:
-        rows = sorted([*(row for row in rows if row.path not in behind), *_late(store, behind)], key=_age)
-    if words:
-        rows = [row for row in rows if _holds(row, words)]
+        late = [row for row in _late(store, behind) if holds(row.title, row.description, row.path)]
+        rows = [*(row for row in rows if row.path not in behind), *late]
+        rows.sort(key=lambda row: row.time, reverse=True)
     topics = [row for row in rows if row.kind == Kind.TOPIC][:limit]
     inbox = [row for row in rows if row.kind == Kind.FACT][: limit - len(topics)]
     return Titles(topics, inbox, len(rows) if words else None)
@@ -228,18 +227,20 @@ def compare(old: str, new: str) -> list[Line] | None:
     return [Line("@", "") if line.startswith("@@") else Line(line[0], line[1:]) for line in lines]
 
 
-def explain(stores: Sequence[Store], query: str, hits: Sequence[Hit]) -> list[Why]:
-    """The hits with their documents, and which of the words asked for stand in each passage or title."""
+def explain(stores: Sequence[Store], query: str, hits: Sequence[Hit], explanation: retrieval.Explanation) -> list[Why]:
+    """The hits with their documents, how they stand, and which of the words asked for stand in them."""
+    ranked = {(one.store, one.id): one for one in explanation.candidates}
     folders = {store_service.folder(store): store for store in stores}
     asked = list(dict.fromkeys(_folded(word) for word in re.findall(r"\w+", query)))
     found = []
-    for hit in hits:
+    for hit, share in zip(hits, shares(hits), strict=True):
         path = Path(hit.source.partition(":")[2])
         store = next(store for folder, store in folders.items() if folder in path.parents)
         row = Document.objects.filter(store_id=store.pk or 0, ref=hit.id).values_list("title", "kind").first()
         title, kind = row or (path.stem, "file")
         text = _folded(f"{title} {hit.text}")
-        found.append(Why(hit, store.name, title, kind, [word for word in asked if word in text]))
+        words = [word for word in asked if word in text]
+        found.append(Why(hit, share, store.name, title, kind, words, ranked.get((store.name, hit.id))))
     return found
 
 
@@ -248,28 +249,34 @@ def opening(text: str) -> str:
     return markdown.first_sentence(text)
 
 
-def expression(stores: Sequence[Store], query: str) -> str:
-    """The full-text expression that the query became."""
-    return retrieval.expression(stores, query) if stores and query.strip() else ""
+def shares(hits: Sequence[Hit]) -> list[int]:
+    """How well each hit answers in percent of the best one; scores compare within one answer only."""
+    best = max((hit.score for hit in hits), default=0.0)
+    return [round(100 * hit.score / best) if best > 0 else 100 for hit in hits]
 
 
-def _counted(store: Store, kinds: Mapping[Any, int], skipped: list[tuple[str, str]]) -> Counts:
+def raw(store: Store, relative: str) -> str | None:
+    """The whole text of a page of a lane, of the archive or of the log; None when there is no such page."""
+    known = relative == lanes.LOG or relative.partition("/")[0] in (*_LANES, archive.FOLDER)
+    page = pages.read(store_service.folder(store), relative) if known and relative.endswith(".md") else None
+    return page.text if page is not None else None
+
+
+def changes(log: str) -> list[str]:
+    """The entries of a consolidation log, newest first; what somebody wrote above them comes last."""
+    return [entry for entry in reversed(re.split(r"(?m)^(?=- )", log)) if entry.strip()]
+
+
+def _counted(store: Store, listing: Listing) -> Counts:
     return Counts(
-        topics=kinds.get(Kind.TOPIC, 0),
-        inbox=kinds.get(Kind.FACT, 0),
+        topics=listing.kinds[Kind.TOPIC],
+        inbox=listing.kinds[Kind.FACT],
         rules=_count(lambda: len(rules.listing(store))),
-        days=kinds.get(Kind.JOURNAL, 0),
+        days=listing.kinds[Kind.JOURNAL],
         scenes=_count(lambda: len(lanes.pages(store_service.folder(store), lanes.HANDOFF))),
         changes=_count(lambda: len(re.findall(r"^- ", changelog.read(store).text or "", re.MULTILINE))),
-        skipped=skipped,
+        skipped=listing.skipped,
     )
-
-
-def _kinds(listing: lanes.Listing) -> dict[Kind, int]:
-    """How many files of each kind a walk found; as all of them are recallable, their folder tells."""
-    inbox = sum(path.startswith(f"{lanes.INBOX}/") for path in listing.files)
-    days = sum(path.startswith(f"{lanes.JOURNAL}/") for path in listing.files)
-    return {Kind.FACT: inbox, Kind.JOURNAL: days, Kind.TOPIC: len(listing.files) - inbox - days}
 
 
 def _count(count: Callable[[], int]) -> int | None:
@@ -280,33 +287,23 @@ def _count(count: Callable[[], int]) -> int | None:
         return None
 
 
-def _indexed(store: Store, counts: Counts, limit: int | None) -> list[Row]:
+def _indexed(store: Store, counts: Counts, limit: int | None, holds: Callable[..., bool] | None) -> list[Row]:
     """The newest of each kind there is: to look for one that is not there means to look at all."""
     kinds = ((Kind.TOPIC, counts.topics), (Kind.FACT, counts.inbox))
     if store.pk is None:
         return []
-    return [row for kind, count in kinds if count for row in retrieval.titles(store, kind.value, limit)]
+    return [row for kind, count in kinds if count for row in retrieval.titles(store, kind.value, limit, holds)]
 
 
 def _late(store: Store, behind: Collection[str]) -> list[Row]:
     """Files that the index is behind with, as they are on disk."""
     wanted = [path for path in behind if lanes.recallable(path) is not Kind.JOURNAL]
-    return [
-        Row(ref, entry.kind.value, entry.title, entry.description, entry.actor, entry.time, entry.path, entry.problem)
-        for ref, entry in retrieval.late(store, wanted)
-    ]
-
-
-def _age(row: Row) -> float:
-    return -row.time.timestamp()
-
-
-def _holds(row: Row, words: Sequence[str]) -> bool:
-    text = _folded(f"{row.title} {row.description} {row.path}")
-    return all(word in text for word in words)
+    return [retrieval.title_of(ref, entry) for ref, entry in retrieval.late(store, wanted)]
 
 
 def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
 
 

@@ -1,7 +1,6 @@
 """What a store holds, counted on its disk: nothing here trusts the index."""
 
 import os
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ class Metrics:
 
 def metrics(store: Store) -> Metrics:
     """Counts and sizes as they are on disk now."""
-    kinds = _kinds(store)
+    kinds = lanes.walk(stores.folder(store)).kinds
     sizes, last = 0, 0.0
     for path, _, names in os.walk(stores.folder(store)):
         for name in names:
@@ -43,10 +42,5 @@ def metrics(store: Store) -> Metrics:
 
 def fact_count(store: Store) -> int:
     """Facts and topics on disk, indexed or not; journal days do not count (FR-043)."""
-    kinds = _kinds(store)
+    kinds = lanes.walk(stores.folder(store)).kinds
     return kinds[Kind.FACT] + kinds[Kind.TOPIC]
-
-
-def _kinds(store: Store) -> Counter[Kind | None]:
-    """How many files of each kind there are, by a look at the disk."""
-    return Counter(map(lanes.recallable, lanes.walk(stores.folder(store)).files))

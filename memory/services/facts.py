@@ -21,9 +21,9 @@ from coffer.errors import Busy, Conflict, Invalid, MemoryNotFound, NotFound, Rej
 from memory import retrieval
 from memory.files import lanes, markdown, ulid
 from memory.files.lanes import Kind
-from memory.models import Document, Store, Use
+from memory.models import Document, Failure, Store, Use, Verdict
 from memory.retrieval import MAX_BYTES, Entry
-from memory.services import archive, counts, writes
+from memory.services import archive, counts, merge_record, uses, writes
 from memory.services import stores as store_service
 
 log = logging.getLogger("memory.facts")
@@ -115,6 +115,14 @@ def newest(stores: Sequence[Store], *, limit: int = 100) -> tuple[list[Summary],
     return [row.summary for row in rows], total
 
 
+def most_used(store: Store, *, limit: int) -> list[Summary]:
+    """What was recalled or opened most often, the most used first; as far as the index knows it now."""
+    order = uses.most_used(store, limit)
+    found = Document.objects.filter(store_id=store.pk or 0, ref__in=order).exclude(kind=Kind.JOURNAL)
+    rows = {row[0]: Summary(*row) for row in found.values_list("ref", "title", "kind", "time")}
+    return [rows[ref] for ref in order if ref in rows]
+
+
 def page(store: Store, *, limit: int = 50, offset: int = 0) -> tuple[list[Fact], int]:
     """Facts and topics of one store with their texts, newest first, and the total."""
     rows, total = _newest([store], offset + limit)
@@ -167,8 +175,12 @@ def edit(
     return fact
 
 
-def delete(store: Store, identity: str, *, forever: bool = False, actor: Actor = "user") -> None:
-    """Remove a fact or topic: into superseded/, or with ``forever`` so that no byte of it stays anywhere."""
+def delete(store: Store, identity: str, *, forever: bool = False, actor: Actor = "user") -> Path | None:
+    """Remove a fact or topic: into superseded/, or with ``forever`` so that no byte of it stays anywhere.
+
+    Returns the archived file, if any.
+    """
+    archived = None
     path, claimed = _find(store, identity)
     with store_service.write_lock(store) as folder:
         if not archive.inside(folder, path).exists():
@@ -176,13 +188,15 @@ def delete(store: Store, identity: str, *, forever: bool = False, actor: Actor =
         if forever:
             archive.erase(folder, path, claimed)
         else:
-            archive.remove(folder, path, "deleted")
+            archived = archive.remove(folder, path, "deleted")
     writes.settle(store, [path], "fact_erased" if forever else "fact_deleted", identity, actor)
     if forever:
         for other in store_service.names_on_disk():
             with fs.locked(f"{other}.write.lock"):
                 archive.erase_moved(paths.store(other), claimed)
+        merge_record.erase(store.name, path, claimed)
         _leave_no_byte(store, identity)
+    return archived
 
 
 def clear(store: Store, *, actor: Actor = "user") -> int:
@@ -363,8 +377,14 @@ def _leave_no_byte(store: Store, identity: str) -> None:
             raise OperationalError("database is locked")  # `later` waits as for any other lock
         with db.patience(1.0):
             Use.objects.filter(store=store.name, ref=identity).delete()
+            Failure.objects.filter(store=store.name, ref=identity).delete()
+            Verdict.objects.all().delete()  # what the engine said of stores may quote a title
             retrieval.optimize()
             db.compact()
+        try:
+            retrieval.erase_vectors(store)
+        except Busy as error:
+            raise OperationalError("database is locked") from error
 
     try:
         write()

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from coffer import fs, paths
 from coffer.errors import Rejected, ScopeUnresolved
+from coffer.text import span
 from memory.files import git, lanes, markdown
 from memory.files.git import Branch
 from memory.models import Store
@@ -40,6 +41,14 @@ class Resumed:
     def as_dict(self) -> dict[str, Any]:
         """Only what there is: a scene that was not found has no body."""
         return {key: value for key, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """That the current branch has a scene, and how old it is, in a sentence."""
+
+    branch: str
+    age: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ def save(place: Place, body: str, *, actor: str = "agent") -> Saved:
     now = timezone.now()
     meta = {"branch": branch.name, "commit": branch.commit or "", "updated_at": markdown.stamp(now)}
     relative = f"handoff/{branch.slug}.md"
-    with store_service.write_lock(store) as folder:
+    with store_service.write_lock(store, begin=True) as folder:
         path = archive.inside(folder, relative)
         fs.ensure_dir(path.parent)
         _archive_lost_lines(folder, relative, body)
@@ -88,27 +97,45 @@ def save(place: Place, body: str, *, actor: str = "agent") -> Saved:
 
 def resume(place: Place) -> Resumed:
     """The scene of the current branch; ``found`` is false on a fresh branch and outside a project, never an error."""
-    if place.repository is None or place.project is None:
+    found = _current(place)
+    if found is None:
         return Resumed(found=False)
-    branch = git.branch(place.repository)
-    folder = paths.store(place.project.store)
-    page = _page_of(folder, branch)
-    if page is None:
-        return Resumed(found=False)
-    written = page.meta.get("updated_at")
-    written = written if isinstance(written, str) and written else None
+    branch, page = found
+    written = _written(page)
     commit = page.meta.get("commit")
     note = " ".join([_age(written), *_since(place, commit if isinstance(commit, str) else "")])
     return Resumed(True, branch.name, page.body, written, note)
 
 
+def waiting(place: Place) -> Waiting | None:
+    """Whether there is something to resume, without its body (FR-050)."""
+    found = _current(place)
+    if found is None:
+        return None
+    branch, page = found
+    return Waiting(branch.name, _age(_written(page)))
+
+
+def _current(place: Place) -> tuple[Branch, markdown.Page] | None:
+    """The branch where the caller stands and its scene."""
+    if place.repository is None or place.project is None:
+        return None
+    branch = git.branch(place.repository)
+    page = _page_of(paths.store(place.project.store), branch)
+    return (branch, page) if page is not None else None
+
+
+def _written(page: markdown.Page) -> str | None:
+    written = page.meta.get("updated_at")
+    return written if isinstance(written, str) and written else None
+
+
 def _scene(page: LanePage) -> Scene:
-    written, branch = page.page.meta.get("updated_at"), markdown.text_of(page.page, "branch")
     return Scene(
-        branch=branch or page.stem,
+        branch=markdown.text_of(page.page, "branch") or page.stem,
         slug=page.stem,
         text=page.text,
-        updated_at=written if isinstance(written, str) and written else None,
+        updated_at=_written(page.page),
         path=page.path,
     )
 
@@ -138,8 +165,10 @@ def _page_of(folder: Path, branch: Branch) -> markdown.Page | None:
     """The branch's own file, else one that names exactly this branch (kept by hand or by an older naming)."""
     own = folder / "handoff" / f"{branch.slug}.md"
     page = _read(folder, own)
-    if page is not None or branch.detached:
+    if branch.detached:
         return page
+    if page is not None:
+        return _newest(page, folder, branch)
     try:
         others = sorted((folder / "handoff").glob("*.md"))
     except OSError:
@@ -149,6 +178,14 @@ def _page_of(folder: Path, branch: Branch) -> markdown.Page | None:
         if page is not None and page.meta.get("branch") == branch.name:
             return page
     return None
+
+
+def _newest(page: markdown.Page, folder: Path, branch: Branch) -> markdown.Page:
+    """Of a branch's scenes that a merge has put side by side the one that was written last."""
+    beside = (_read(folder, path) for path in sorted((folder / "handoff").glob(f"{branch.slug}-[0-9]*.md")))
+    ours = [one for one in beside if one is not None and one.meta.get("branch") == branch.name]
+    early = datetime.min.replace(tzinfo=UTC)
+    return max([page, *ours], key=lambda one: markdown.timestamp(_written(one)) or early)
 
 
 def _read(folder: Path, path: Path) -> markdown.Page | None:
@@ -168,16 +205,7 @@ def _age(written: str | None) -> str:
     age = datetime.now(UTC) - time
     if age < timedelta(seconds=-60):
         return "Saved at a time that is still to come (a clock was wrong); its age is unknown."
-    return f"Saved {_words(age)} ago; it may be out of date."
-
-
-def _words(age: timedelta) -> str:
-    seconds = max(0, int(age.total_seconds()))
-    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            count = seconds // size
-            return f"{count} {unit}{'s' if count != 1 else ''}"
-    return "less than a minute"
+    return f"Saved {span(age)} ago; it may be out of date."
 
 
 def _since(place: Place, commit: str) -> list[str]:

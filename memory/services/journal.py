@@ -57,7 +57,11 @@ def append(
     said, period = Said(moment, agent, session, text), moment.date().isoformat()
     relative = f"{lanes.JOURNAL}/{period}.md"
     store_service.provision(store.name)
-    pages.change(store, relative, lambda page: entries.added(page.body if page else "", period, said), "entry added")
+
+    def edit(page: markdown.Page | None) -> str:
+        return entries.added(page.body if page else "", period, said)
+
+    pages.change(store, relative, edit, "entry added", begin=True)
     writes.settle(store, [relative], "journal_append", period, actor, char_size=len(text))
     return Entry(moment, agent, session, text, period)
 

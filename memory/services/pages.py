@@ -72,14 +72,22 @@ def read(folder: Path, relative: str) -> LanePage | None:
     return LanePage(relative, path, page, stat.st_mtime_ns)
 
 
-def change(store: Store, relative: str, edit: Edit, why: str, *, said: Callable[[str], str] = str.rstrip) -> bool:
+def change(
+    store: Store,
+    relative: str,
+    edit: Edit,
+    why: str,
+    *,
+    said: Callable[[str], str] = str.rstrip,
+    begin: bool = False,
+) -> bool:
     """Replace a page's body under the store's lock by what ``edit`` makes of the page that is there, None for nothing.
 
     A version that loses a line is archived (``said`` is what counts of a line), a page that becomes blank leaves its
-    lane. Raises Conflict when another program keeps changing the file, TooLarge, StoreNotFound. False when ``edit``
-    gave None.
+    lane. ``begin``: what is added is new, and goes on to the store that ``store`` was merged into meanwhile. Raises
+    Conflict when another program keeps changing the file, TooLarge, StoreNotFound. False when ``edit`` gave None.
     """
-    with store_service.write_lock(store) as folder:
+    with store_service.write_lock(store, begin=begin) as folder:
         for _ in range(RETRIES):
             before = _current(archive.inside(folder, relative))
             page = markdown.parse(before) if before is not None else None

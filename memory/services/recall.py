@@ -9,8 +9,8 @@ from coffer.errors import Invalid
 from memory import retrieval
 from memory.files import markdown
 from memory.models import Store
+from memory.services import embedding, uses
 from memory.services import stores as store_service
-from memory.services import uses
 
 DEFAULT_TOP_K, MAX_TOP_K = 5, 20
 
@@ -40,11 +40,29 @@ def recall(stores: Sequence[Store], query: str, *, top_k: int = DEFAULT_TOP_K, c
 
     ``counted`` is whether the hits count as recalled: not when a person only looks at what an agent would get.
     """
+    query, behind = _prepared(stores, query, top_k)
+    return _told(retrieval.search(stores, query, top_k, behind), counted=counted)
+
+
+def explain(
+    stores: Sequence[Store], query: str, *, top_k: int = DEFAULT_TOP_K, counted: bool = False
+) -> tuple[list[Hit], retrieval.Explanation]:
+    """The same hits, and for a person why they came out so."""
+    query, behind = _prepared(stores, query, top_k)
+    hits, explanation = retrieval.explain(stores, query, top_k, behind)
+    return _told(hits, counted=counted), explanation
+
+
+def _prepared(stores: Sequence[Store], query: str, top_k: int) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """The query as it is searched, and the files that the index is behind with."""
     if not 1 <= top_k <= MAX_TOP_K:
         raise Invalid(f"top_k is {top_k}; it must be a whole number from 1 to {MAX_TOP_K}.")
-    query = markdown.clean(query)
     behind = {store.name: store_service.refresh(store).behind for store in stores}
-    hits = retrieval.search(stores, query, top_k, behind)
+    embedding.look_after(stores)
+    return markdown.clean(query), behind
+
+
+def _told(hits: Sequence[retrieval.Hit], *, counted: bool) -> list[Hit]:
     if counted:
         uses.count("recalled", [(hit.store, hit.ref) for hit in hits])
     return [

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coffer import env
 from coffer.errors import MemoryNotFound, Rejected
 from memory.files import lanes, markdown
 from memory.files import rules as bullets
@@ -38,6 +39,16 @@ def listing(store: Store) -> list[Rule]:
     return [_rule(page, bullet) for page in _pages(store) for bullet in _bullets(page)]
 
 
+def delivered(store: Store) -> list[Rule]:
+    """The rules that sessions are told: those of the engine's making that wait for a person's word are held back.
+
+    ``COFFER_RULES_REVIEW`` says which wait: those of the global store, of all stores, or none.
+    """
+    review = env.choice("COFFER_RULES_REVIEW", ("ALL", "GLOBAL", "NONE"))
+    held_back = review == "ALL" or (review == "GLOBAL" and store_service.scope_of(store) == "global")
+    return [rule for rule in listing(store) if not (rule.new and held_back)]
+
+
 def append(store: Store, text: str, *, origin: str = "", new: bool = False, actor: str = "agent") -> bool:
     """Add a rule to ``rules.md``; False when the store has an equal one. Raises Rejected (FR-036)."""
     words = _checked(text)
@@ -51,7 +62,7 @@ def append(store: Store, text: str, *, origin: str = "", new: bool = False, acto
             return None
         return bullets.added(body, bullets.line(words, origin, new))
 
-    written = pages.change(store, FILE, edit, "rule added")
+    written = pages.change(store, FILE, edit, "rule added", begin=True)
     if written:
         trail.record("rule_added", store=store.name, ref=origin, actor=actor, characters=len(words))
     return written

@@ -5,6 +5,8 @@ out unsaved: what was asked then comes from the files alone.
 """
 
 import logging
+import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,32 +17,26 @@ from django.utils import timezone
 
 from coffer import db, later, paths
 from memory import retrieval
-from memory.files import markdown, store_file
-from memory.files.git import Repository
+from memory.files import store_file
 from memory.files.store_file import StoreFile
-from memory.models import Store, Use
+from memory.models import Checkout, Failure, Pass, Store, Use
 
 log = logging.getLogger("memory.stores")
 GLOBAL = "global"
 GLOBAL_ID = "0" * 26
 MAX_LABEL = 200
 PATIENCE = 0.1  # seconds; a reader asks for several rows and never waits long for a writer
+_NAME = re.compile(r"global|project-[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_held: dict[str, str] = {}  # the store that an identity was last found in
+_unheld: dict[str, tuple[tuple[int, ...] | None, ...]] = {}  # the files in which nobody answered to an identity
 _compared: dict[str, tuple[int, ...] | None] = {}  # the store.yaml, by folder, that a row was last compared with
 
 
 def find(name: str) -> Store | None:
     """The store of a folder that exists, in line with its ``store.yaml``; None without a folder."""
-    folder = paths.store(name)
-    if not folder.is_dir():
+    if not paths.store(name).is_dir():
         return None
-    signature = _signature(folder / store_file.NAME)
-    store = Store.objects.filter(name=name).first()
-    if store is not None and _compared.get(str(folder), ()) == signature:
-        return store
-    store = sync(name, store)
-    if store.pk is not None:
-        _compared[str(folder)] = signature
-    return store
+    return _in_line(name, Store.objects.filter(name=name).first())
 
 
 def sync(name: str, store: Store | None = None) -> Store:
@@ -77,31 +73,66 @@ def saved(store: Store) -> bool:
     return store.pk is not None
 
 
-def survivor(identity: str) -> str | None:
-    """The store that a merged identity lives on in (FR-058)."""
-    rows = Store.objects.exclude(merged_identities=[]).values_list("name", "merged_identities")
-    return next((name for name, aliases in rows if identity in aliases), None)
+def current() -> list[Store]:
+    """The row of every store on disk, in line with its ``store.yaml``, by name: one query and a look at each file."""
+    rows = {row.name: row for row in Store.objects.all()}
+    return [_in_line(name, rows.get(name)) for name in names_on_disk()]
 
 
-def learn_root(store: Store, repository: Repository) -> None:
-    """Remember where this project was last seen, without waiting; the old place joins the former ones."""
-    root = markdown.clean(str(repository.root))  # a folder's name may hold bytes that no text column takes
-    if store.pk is None or store.project_root == root:
-        return
-    former = [place for place in [*store.former_roots, store.project_root] if place and place != root]
-    store.project_root, store.former_roots = root, former[-20:]
-    changes = {"project_root": root, "former_roots": store.former_roots}
-    _now_or_later(lambda: Store.objects.filter(pk=store.pk, name=store.name).update(**changes), seconds=0.0)
+def names_on_disk() -> list[str]:
+    """The names of all store folders, in order."""
+    names = [GLOBAL] if paths.store(GLOBAL).is_dir() else []
+    try:
+        found = sorted(entry.name for entry in os.scandir(paths.projects()) if entry.is_dir())
+    except FileNotFoundError:
+        return names
+    return names + [f"project-{name}" for name in found if is_name(f"project-{name}")]
+
+
+def is_name(name: str) -> bool:
+    """Whether a text is a store's name, there or not."""
+    return _NAME.fullmatch(name) is not None
+
+
+def holder(identity: str) -> Store | None:
+    """The store on disk that a merged or former identity lives on in; None when that has a folder itself (FR-058)."""
+    if paths.store(GLOBAL if identity == GLOBAL_ID else f"project-{identity}").is_dir():
+        return None
+    known = find(_held[identity]) if identity in _held else None
+    if known is not None and identity in answers(known):
+        return known
+    files = tuple(_signature(paths.store(name) / store_file.NAME) for name in names_on_disk())
+    if _unheld.get(identity) == files:
+        return None
+    rows = current()
+    first = next((row for row in rows if identity in row.merged_identities), None)
+    found = first or next((row for row in rows if identity in answers(row)), None)
+    if found is not None:
+        _held[identity] = found.name
+    else:
+        _unheld[identity] = files
+    return found
+
+
+def answers(row: Store) -> set[str]:
+    """The identities that a store answers to besides its own: merged ones, and those of its origins."""
+    remotes = [row.remote, *row.former_remotes]
+    return {*row.merged_identities, *(store_file.identity_of(one) for one in remotes if one)} - {row.project_id}
+
+
+def become(store: Store, survivor: Store) -> None:
+    """Let an object that stands for a store that was merged away stand for the one that holds its memory now."""
+    store.__dict__.update(survivor.__dict__)
 
 
 def carry(older: str, name: str) -> None:
     """Let index, roots and use counts follow the files of an adopted store, now or when the database is free."""
-    _now_or_later(lambda: _carry(older, name))
+    now_or_later(lambda: _carry(older, name))
 
 
 def drop(name: str) -> None:
     """Forget a store whose folder has gone, now or when the database is free."""
-    _now_or_later(lambda: _drop(name))
+    now_or_later(lambda: _drop(name))
 
 
 def project_id(name: str) -> str:
@@ -109,7 +140,9 @@ def project_id(name: str) -> str:
     return GLOBAL_ID if name == GLOBAL else name.removeprefix("project-")
 
 
-def _now_or_later(job: Callable[[], object], seconds: float = PATIENCE) -> None:
+def now_or_later(job: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Write rows in one transaction, waiting so long for the database; else soon, in another thread."""
+
     def write() -> None:
         with transaction.atomic():  # what the job reads must not be taken away by another one like it
             job()
@@ -131,6 +164,20 @@ def _carry(older: str, name: str) -> None:
         Store.objects.filter(pk=row.pk).update(name=name)
     counted = Use.objects.filter(store=name).values("ref")
     Use.objects.filter(store=older).exclude(ref__in=counted).update(store=name)
+    Checkout.objects.filter(store=older).update(store=name, since=timezone.now())
+    Pass.objects.filter(store=older).update(store=name)
+    Failure.objects.filter(store=older).delete()
+
+
+def _in_line(name: str, row: Store | None) -> Store:
+    folder = paths.store(name)
+    signature = _signature(folder / store_file.NAME)
+    if row is not None and _compared.get(str(folder), ()) == signature:
+        return row
+    row = sync(name, row)
+    if row.pk is not None:
+        _compared[str(folder)] = signature
+    return row
 
 
 def _drop(name: str) -> None:
@@ -139,7 +186,8 @@ def _drop(name: str) -> None:
         return  # begun again meanwhile: the next recall brings its row in line
     retrieval.forget(row)
     row.delete()
-    Use.objects.filter(store=name).delete()
+    for ledger in (Use, Checkout, Pass, Failure):
+        ledger.objects.filter(store=name).delete()
 
 
 def _file(name: str) -> StoreFile | None:

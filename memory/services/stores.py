@@ -4,7 +4,7 @@ The folder and its ``store.yaml`` are the truth; rows are a copy that start-up a
 """
 
 import logging
-import re
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,30 +15,36 @@ from django.utils import timezone
 
 from coffer import env, fs, paths
 from coffer.errors import CofferError, ConfigInvalid, Invalid, ScopeUnresolved, StoreNotFound
-from memory import retrieval
+from coffer.llm import PROVIDERS
+from memory import retrieval, schedule
 from memory.files import git, lanes, store_file
 from memory.files.git import Repository
 from memory.files.store_file import StoreFile
 from memory.models import Document, Store
-from memory.services import adoption, archive, store_rows, trail
+from memory.services import adoption, archive, checkouts, identity, store_files, store_rows, trail
+from memory.services.identity import Resolved
 from memory.services.store_rows import GLOBAL, MAX_LABEL
 
 log = logging.getLogger("memory.stores")
 SCOPES = ("project", "global", "both")
 _looked_after: set[str] = set()  # store folders whose archive this process has checked for cut-off replacements
-_NAME = re.compile(r"global|project-[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 @dataclass(frozen=True)
 class Project:
-    """The project a caller stands in, named in every reply so that a wrong one is noticed at once."""
+    """The project a caller stands in, named in every reply so that a wrong one is noticed at once.
+
+    ``note`` tells how the store was found when that is news: its folder moved, its origin changed, it was merged.
+    """
 
     store: str
     name: str
     root: str
+    note: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        return {"store": self.store, "name": self.name, "root": self.root}
+        told = {"store": self.store, "name": self.name, "root": self.root}
+        return {**told, "note": self.note} if self.note else told
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Place:
     repository: Repository | None = None
     project: Project | None = None
     reason: str = ""
+    resolved: Resolved | None = None
 
 
 def locate(cwd: str | None) -> Place:
@@ -61,13 +68,23 @@ def locate(cwd: str | None) -> Place:
         return Place(cwd, reason=error.message)
     if repository is None:
         return Place(cwd, reason=f"{cwd} is not inside a git work tree that can be a project.")
-    name = _name_of(repository)
-    store = store_rows.find(name)
+    resolved = identity.resolve(repository)
+    store = resolved.row or store_rows.find(resolved.store)
     label = ""
     if store is not None:
         label = store.label
-        store_rows.learn_root(store, repository)
-    return Place(cwd, repository, Project(name, label or _root_name(repository.root), str(repository.root)))
+        checkouts.learn(store, repository)
+    name = label or _root_name(repository.root)
+    project = Project(resolved.store, name, str(repository.root), resolved.news)
+    return Place(cwd, repository, project, resolved=resolved)
+
+
+def repository_at(cwd: str) -> Repository:
+    """The repository around a folder. Raises ScopeUnresolved where there is none that can be a project."""
+    repository = git.find(os.path.abspath(cwd), Path.home(), paths.home())
+    if repository is None:
+        raise ScopeUnresolved(f"{cwd} is not inside a git work tree that can be a project.")
+    return repository
 
 
 def for_reading(place: Place, scope: str) -> list[Store]:
@@ -93,8 +110,10 @@ def for_writing(place: Place, scope: str) -> Store:
         raise Invalid(f"scope is {scope!r}; use project or global.", allowed=["project", "global"])
     if place.project is None or place.repository is None:
         raise ScopeUnresolved(_unresolved(place))
+    if place.resolved is not None and place.resolved.reclaims:
+        identity.reclaim(place.repository)
     store = provision(place.project.store, place.repository)
-    store_rows.learn_root(store, place.repository)
+    checkouts.learn(store, place.repository)
     return store
 
 
@@ -104,14 +123,14 @@ def get(name: str) -> Store:
     store = store_rows.find(name)
     if store is None:
         if name != GLOBAL:
-            raise StoreNotFound(f"There is no store {name}; `coffer memory list` shows those there are.", store=name)
+            raise missing(name)
         store = _unsaved(name)
     return store
 
 
 def is_name(name: str) -> bool:
     """Whether a text is a store's name, there or not."""
-    return _NAME.fullmatch(name) is not None
+    return store_rows.is_name(name)
 
 
 def check_name(name: str) -> str:
@@ -122,8 +141,11 @@ def check_name(name: str) -> str:
 
 
 def provision(name: str, repository: Repository | None = None) -> Store:
-    """The store of that name, its folder and ``store.yaml`` made if this is its first write."""
+    """The store of that name, its folder and ``store.yaml`` made if this is its first write; of one that was merged
+    away the store that holds its memory now (FR-058)."""
     check_name(name)
+    if not paths.store(name).is_dir() and (survivor := store_rows.holder(store_rows.project_id(name))) is not None:
+        name = survivor.name
     folder = paths.store(name)
     if not (folder / store_file.NAME).exists():
         with fs.locked(f"{name}.write.lock"):
@@ -139,8 +161,7 @@ def provision(name: str, repository: Repository | None = None) -> Store:
 
 def all_stores() -> list[Store]:
     """Every store on disk, global first, then by last write; rows are made for folders that have none."""
-    found = [store_rows.find(name) for name in names_on_disk()]
-    stores = [store for store in found if store is not None]
+    stores = store_rows.current()
     if not any(store.name == GLOBAL for store in stores):
         stores.append(get(GLOBAL))
     return sorted(stores, key=lambda store: (store.name != GLOBAL, -store.updated_at.timestamp()))
@@ -148,12 +169,7 @@ def all_stores() -> list[Store]:
 
 def names_on_disk() -> list[str]:
     """The names of all store folders, in order."""
-    names = [GLOBAL] if paths.store(GLOBAL).is_dir() else []
-    try:
-        found = sorted(entry.name for entry in paths.projects().iterdir() if entry.is_dir())
-    except FileNotFoundError:
-        return names
-    return names + [f"project-{name}" for name in found if _NAME.fullmatch(f"project-{name}")]
+    return store_rows.names_on_disk()
 
 
 def places() -> list[Path]:
@@ -164,8 +180,10 @@ def places() -> list[Path]:
 def rebuild() -> None:
     """Refill the rows from the folders: labels, aliases and settings come from ``store.yaml``."""
     retrieval.mend()
+    checkouts.forget()
     for name in names_on_disk():
         store_rows.sync(name)
+    identity.consolidate()
 
 
 def display_name(store: Store) -> str:
@@ -186,7 +204,7 @@ def set_label(store: Store, label: str) -> Store:
         raise Invalid(f"The label has {len(label)} characters; at most {MAX_LABEL} are shown anywhere.")
     if any(not character.isprintable() for character in label):
         raise Invalid("The label holds control or direction characters; use printable text only.")
-    if _NAME.fullmatch(label):
+    if is_name(label):
         raise Invalid("The label has the form of a store's name; use another one, or nobody knows which is meant.")
     store = _change_file(store, label=label)
     trail.record("store_labelled", store=store.name, actor="user", characters=len(label))
@@ -199,6 +217,8 @@ def configure(store: Store, changes: dict[str, Any]) -> Store:
     _check_config(config)
     store = _change_file(store, config={key: value for key, value in config.items() if value is not None})
     trail.record("store_configured", store=store.name, actor="user", settings=len(changes))
+    if searched_by_vectors(store):
+        schedule.embed(store.name)
     return store
 
 
@@ -222,7 +242,7 @@ def config(store: Store) -> dict[str, Any]:
     """The settings in force: the store's own, else the defaults."""
     return {
         "max_fact_chars": max_fact_chars(store),
-        "retrieval": store.config.get("retrieval", "keyword"),
+        "retrieval": "hybrid" if searched_by_vectors(store) else "keyword",
         "embedding": store.config.get("embedding"),
     }
 
@@ -230,6 +250,14 @@ def config(store: Store) -> dict[str, Any]:
 def max_fact_chars(store: Store) -> int:
     """The longest text a fact of this store may have, in characters (FR-005)."""
     return int(store.config.get("max_fact_chars") or env.number("COFFER_MAX_FACT_CHARS", least=1))
+
+
+def searched_by_vectors(store: Store) -> bool:
+    """Whether its own settings or the global one ask for hybrid search; what cannot be read asks for nothing."""
+    try:
+        return retrieval.hybrid(store)
+    except ConfigInvalid:
+        return False
 
 
 def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Changes:
@@ -249,6 +277,8 @@ def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Chang
             changes = _reconciled(store, None)
         elif any(lanes.stat(folder, path) for path in changes.removed):
             changes = _reconciled(store, None)  # it was being replaced when we looked
+    if changes and searched_by_vectors(store):
+        schedule.embed(store.name)
     return changes
 
 
@@ -280,40 +310,35 @@ def retire(store: Store) -> Path:
     return target
 
 
+def missing(name: str) -> StoreNotFound:
+    """The error for a store that is not there; it names the one that has its memory, if there is one."""
+    survivor = store_rows.holder(store_rows.project_id(name))
+    if survivor is not None:
+        return _removed(name, survivor)
+    return StoreNotFound(f"There is no store {name}; `coffer memory list` shows those there are.", store=name)
+
+
 @contextmanager
 def write_lock(store: Store, *, seconds: float = 10.0, begin: bool = False) -> Iterator[Path]:
     """Hold the store's write lock around one file change; yields its folder. Raises Busy, StoreNotFound.
 
-    ``begin`` makes the folder anew when it was retired or adopted since the store was looked up.
+    ``begin`` is for what is new in any store: when this one was merged or adopted since it was looked up, ``store``
+    becomes the one that holds its memory now; when it was retired, its folder is made anew.
     """
-    with fs.locked(f"{store.name}.write.lock", seconds=seconds):
-        folder = paths.store(store.name)
-        if not folder.is_dir():
-            if not begin:
-                raise _removed(store.name)
-            _make_folder(folder, store.name, None)
-        yield folder
-
-
-def _name_of(repository: Repository) -> str:
-    """The store's name: its own id, else the survivor that lists it as merged, after adopting an older store."""
-    name = f"project-{repository.project_id}"
-    if repository.remote is not None:
-        older = f"project-{git.project_id(str(repository.root))}"
-        if paths.store(older).is_dir() and not _adopted(older, name, repository.remote):
-            return name if paths.store(name).is_dir() else older
-    return name if paths.store(name).is_dir() else store_rows.survivor(repository.project_id) or name
-
-
-def _adopted(older: str, name: str, remote: str) -> bool:
-    """Whether the older store is part of the new one now; reading goes on with what there is when it cannot be."""
-    try:
-        adoption.adopt(older, name, remote)
-    except (CofferError, OSError) as error:
-        log.warning("a store could not be adopted from=%s to=%s error=%s", older, name, type(error).__name__)
-        return False
-    store_rows.carry(older, name)
-    return True
+    while True:
+        with fs.locked(f"{store.name}.write.lock", seconds=seconds):
+            folder = paths.store(store.name)
+            survivor = None
+            if not folder.is_dir():
+                survivor = store_rows.holder(store.project_id)
+                if not begin:
+                    raise _removed(store.name, survivor)
+                if survivor is None:
+                    _make_folder(folder, store.name, None)
+            if survivor is None:
+                yield folder
+                return
+        store_rows.become(store, survivor)
 
 
 def _reconciled(store: Store, files: Sequence[str] | None) -> retrieval.Changes:
@@ -332,7 +357,10 @@ def _unsaved(name: str) -> Store:
     return Store(name=name, project_id=store_rows.project_id(name), created_at=now, updated_at=now)
 
 
-def _removed(name: str) -> StoreNotFound:
+def _removed(name: str, survivor: Store | None) -> StoreNotFound:
+    if survivor is not None:
+        message = f"{name} was merged; {survivor.name} has its memory now."
+        return StoreNotFound(message, store=name, survivor=survivor.name)
     return StoreNotFound(f"{name} was removed meanwhile; try again to start a new one.", store=name)
 
 
@@ -349,14 +377,7 @@ def _make_folder(folder: Path, name: str, repository: Repository | None) -> None
 
 
 def _change_file(store: Store, **changes: Any) -> Store:
-    provision(store.name)
-    with write_lock(store) as folder:
-        try:
-            file = store_file.read(folder, store.name, store.project_id)
-        except store_file.Unreadable as error:
-            raise ConfigInvalid(f"{folder / store_file.NAME} cannot be read ({error}); correct it by hand.") from error
-        fs.write(folder / store_file.NAME, store_file.dump(file.with_(**changes)))
-    return store_rows.sync(store.name)
+    return store_files.change(provision(store.name).name, lambda file: file.with_(**changes))
 
 
 def _check_config(config: dict[str, Any]) -> None:
@@ -365,6 +386,12 @@ def _check_config(config: dict[str, Any]) -> None:
         raise Invalid(f"max_fact_chars is {limit}; it must be between 1 and 1000000.")
     if config.get("retrieval") not in (None, "keyword", "hybrid"):
         raise Invalid("retrieval must be keyword or hybrid.")
+    embedding = config.get("embedding")
+    if embedding is not None and (set(embedding) != {"provider"} or embedding["provider"] not in PROVIDERS):
+        raise Invalid(
+            'embedding must be null, {"provider": "endpoint"} or {"provider": "local"}; the endpoint itself is set by '
+            "COFFER_EMBEDDING_BASE_URL and COFFER_EMBEDDING_MODEL."
+        )
 
 
 def _root_name(root: Path) -> str:

@@ -1,4 +1,6 @@
-"""Audit rows of changes that have already happened on disk: they never fail a write and never hold it up."""
+"""Rows about changes that have already happened on disk: they never fail a write and never hold it up."""
+
+from collections.abc import Callable
 
 from django.db import DatabaseError
 
@@ -8,13 +10,14 @@ PATIENCE = 0.5  # seconds
 
 
 def record(event: str, *, store: str, actor: str, ref: str = "", **counts: int) -> None:
-    """Write one row now, or as soon as the database takes it."""
+    """Write one audit row now, or as soon as the database takes it."""
+    write(lambda: audit.record(event, store=store, ref=ref, actor=actor, **counts))
 
-    def write() -> None:
-        audit.record(event, store=store, ref=ref, actor=actor, **counts)
 
+def write(job: Callable[[], object]) -> None:
+    """Make any such write now, or as soon as the database takes it."""
     try:
         with db.patience(PATIENCE):
-            write()
+            job()
     except DatabaseError:
-        later.write(write)
+        later.write(job)

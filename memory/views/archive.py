@@ -51,7 +51,7 @@ def version(request: HttpRequest, name: str, file: str) -> HttpResponse:
         store_title=stores.display_name(store),
         line=line,
         path=stores.folder(store) / "superseded" / file,
-        html=html(text),
+        html=html(text, whole=reverse("text", args=[name, f"superseded/{file}"])),
         current=current is not None,
         diff=browse.compare(current, text) if current is not None else None,
     )
@@ -62,8 +62,11 @@ def version(request: HttpRequest, name: str, file: str) -> HttpResponse:
 def restore(request: HttpRequest, name: str, file: str) -> HttpResponse:
     """Put a version back where it stood."""
     store = stores.get(name)
+    line = next((line for line in superseded.listing(store) if line.file == file), None)
+    replaced = line is not None and browse.text_of(store, line.path) is not None
     path = superseded.restore(store, file)
-    messages.success(request, f"Restored {path.name}. What stood there before is in the archive.")
+    also = " What stood there before is in the archive." if replaced else ""
+    messages.success(request, f"Restored {path.name}.{also}")
     lane, ref = browse.place_of(store, path)
     if lane == "rules":
         return redirect("rules", name=name)

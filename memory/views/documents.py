@@ -1,8 +1,9 @@
 """One document: a fact or topic, a journal day, a scene. Read here, corrected elsewhere, deleted with one question."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 
 from django.contrib import messages
@@ -13,9 +14,11 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_http_methods, require_safe
 
 from coffer.errors import MemoryNotFound
+from coffer.text import sentence
 from memory.files.journal import Said
 from memory.files.markdown import timestamp
 from memory.models import Store
+from memory.render import LONGEST
 from memory.render import render as html
 from memory.services import browse, facts, handoff, journal, stores, uses
 from memory.services.archive import Superseded
@@ -36,6 +39,8 @@ class Document:
     delete_url: str
     html: SafeString | None = None
     entries: list[tuple[Said, SafeString]] = field(default_factory=list)
+    left_out: int = 0  # entries
+    text_url: str = ""
     description: str = ""
     actor: str = ""
     session: str = ""
@@ -67,7 +72,7 @@ def fact(request: HttpRequest, name: str, ref: str) -> HttpResponse:
         title=found.title,
         path=found.path,
         delete_url=reverse("document-delete", args=[name, ref]),
-        html=html(found.text),
+        html=html(found.text, title=found.title, whole=_text_url(store, found.path)),
         description=found.description,
         actor=found.metadata["actor"],
         session=found.metadata["origin_session_id"],
@@ -89,6 +94,9 @@ def day(request: HttpRequest, name: str, period: str) -> HttpResponse:
     found = next((one for one in journal.days(store) if one.period == period), None)
     if found is None:
         return _gone(request, store, period)
+    entries = browse.entries(found.text)
+    shown = _within(entries)
+    text_url = _text_url(store, found.path)
     document = Document(
         store=store,
         store_title=stores.display_name(store),
@@ -98,7 +106,9 @@ def day(request: HttpRequest, name: str, period: str) -> HttpResponse:
         title=period,
         path=found.path,
         delete_url=reverse("day-delete", args=[name, period]),
-        entries=[(entry, html(entry.text, top=3)) for entry in browse.entries(found.text)],
+        entries=[(entry, html(entry.text, top=3, whole=text_url)) for entry in shown],
+        left_out=len(entries) - len(shown),
+        text_url=text_url,
         size=_size(found.path),
         versions=browse.versions(store, f"journal/{found.path.name}"),
     )
@@ -121,7 +131,7 @@ def scene(request: HttpRequest, name: str, slug: str) -> HttpResponse:
         title=found.branch,
         path=found.path,
         delete_url=reverse("scene-delete", args=[name, slug]),
-        html=html(found.text),
+        html=html(found.text, whole=_text_url(store, found.path)),
         updated_at=timestamp(found.updated_at),
         size=_size(found.path),
         versions=browse.versions(store, f"handoff/{found.path.name}"),
@@ -165,7 +175,7 @@ def _delete(
     """Ask once, naming the thing; on yes delete it and say where it can be had back."""
     if request.method == "POST":
         delete()
-        messages.success(request, f"Deleted: {title}. Its last version is the first in the archive below.")
+        messages.success(request, f"Deleted: {sentence(title)} Its last version is the first in the archive below.")
         return redirect("archive", name=store.name)
     context = {"store": store, "store_title": stores.display_name(store), "title": title}
     return render(request, "memory/delete.html", {**context, "back": reverse(view, args=[store.name, ref])})
@@ -175,6 +185,16 @@ def _gone(request: HttpRequest, store: Store, ref: str) -> HttpResponse:
     """A page for what is not there (any more), with its archived versions."""
     context = {"store": store, "store_title": stores.display_name(store), "ref": ref}
     return render(request, "memory/gone.html", {**context, "versions": browse.archived(store, ref)}, status=404)
+
+
+def _within(entries: Sequence[Said]) -> list[Said]:
+    """The first entries, as many as a page can show; one at least."""
+    sizes = accumulate(len(entry.text) for entry in entries)
+    return [entry for entry, size in zip(entries, sizes, strict=True) if size <= LONGEST] or list(entries[:1])
+
+
+def _text_url(store: Store, path: Path) -> str:
+    return reverse("text", args=[store.name, path.relative_to(stores.folder(store)).as_posix()])
 
 
 def _size(path: Path) -> int:

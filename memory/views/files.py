@@ -1,13 +1,26 @@
-"""Open a memory file in the person's editor, or show it in the file manager."""
+"""Open a memory file in the person's editor, show it in the file manager, or give all of its text as it is."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from coffer import desktop
-from coffer.errors import CofferError
+from coffer.errors import CofferError, MemoryNotFound
+from memory.services import browse, stores
+
+
+@require_safe
+def text(request: HttpRequest, name: str, file: str) -> HttpResponse:
+    """A page's text as it is written, in one piece, for what is too long to be shown as HTML."""
+    store = stores.get(name)
+    found = browse.raw(store, file)
+    if found is None:
+        raise MemoryNotFound(
+            f"{stores.display_name(store)} has no such page; its lanes and its archive list all there are."
+        )
+    return HttpResponse(found, content_type="text/plain; charset=utf-8")
 
 
 @require_POST

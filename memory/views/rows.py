@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from html import escape
 from urllib.parse import quote
 
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
-from coffer.templatetags.coffer import when
+from coffer.templatetags.coffer import when, with_code
 from coffer.text import visible_line
 from memory.files.titles import shorten
 from memory.models import Store
@@ -26,7 +25,7 @@ def titles(store: Store, rows: Sequence[Row]) -> SafeString:
 @lru_cache(maxsize=8192)
 def _line(place: str, row: Row) -> str:
     """The same row is the same line: a page that is looked at again is put together from these."""
-    by = f"{_text(row.actor)} · {when(row.time)}" if row.actor else when(row.time)
+    by = f"{_text(row.actor)} · {when(row.when)}" if row.actor else when(row.when)
     more = f'<span class="line"><bdi>{_text(row.description)}</bdi></span>' if row.description else ""
     if row.problem:
         more += f'<span class="line warn">Needs a look: <bdi>{_text(row.problem)}</bdi></span>'
@@ -35,4 +34,4 @@ def _line(place: str, row: Row) -> str:
 
 
 def _text(value: str) -> str:
-    return escape(shorten(visible_line(value), _MOST))
+    return with_code(shorten(visible_line(value), _MOST))

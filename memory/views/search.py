@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from coffer.errors import StoreNotFound
 from memory.models import Store
+from memory.retrieval import Explanation
 from memory.services import browse, recall, stores
 from memory.services.browse import Why
 
@@ -27,7 +28,7 @@ class Search:
     stores: list[tuple[str, str]]
     searched: list[str] = field(default_factory=list)
     found: list[Why] = field(default_factory=list)
-    expression: str = ""
+    explanation: Explanation | None = None
     scopes: Sequence[tuple[str, str]] = SCOPES
     tops: Sequence[int] = TOPS
 
@@ -46,7 +47,7 @@ def page(request: HttpRequest) -> HttpResponse:
     if not query:
         return render(request, "memory/search.html", {"search": Search("", chosen.name, scope, top_k, choice)})
     searched = stores.with_scope(chosen, scope)
-    hits = recall.recall(searched, query, top_k=top_k, counted=False)
+    hits, explanation = recall.explain(searched, query, top_k=top_k)
     answer = Search(
         query,
         chosen.name,
@@ -54,8 +55,8 @@ def page(request: HttpRequest) -> HttpResponse:
         top_k,
         choice,
         [stores.display_name(store) for store in searched],
-        browse.explain(searched, query, hits),
-        browse.expression(searched, query),
+        browse.explain(searched, query, hits, explanation),
+        explanation,
     )
     return render(request, "memory/search.html", {"search": answer})
 

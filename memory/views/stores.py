@@ -1,6 +1,7 @@
 """The overview of all stores, and one store lane by lane."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,9 +18,10 @@ from memory.files.markdown import timestamp
 from memory.models import Store
 from memory.render import line
 from memory.render import render as html
-from memory.services import browse, changelog, handoff, journal, rules, stores, superseded
+from memory.services import browse, changelog, handoff, journal, merge_scan, passes, rules, stores, superseded
 from memory.services.browse import Counts, Look, Measure
 from memory.services.handoff import Scene
+from memory.services.merge_scan import Proposal
 from memory.services.rules import Rule
 from memory.services.store_rows import MAX_LABEL
 from memory.views import rows
@@ -35,6 +37,7 @@ class Card:
     counts: Counts
     measure: Measure
     twin: bool
+    proposal: Proposal | None  # with another store that may be the same project
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,11 @@ def overview(request: HttpRequest) -> HttpResponse:
     """Every store, global first."""
     found = stores.all_stores()
     names = Counter(stores.display_name(store).casefold() for store in found)
-    cards = [_card(store, twin=names[stores.display_name(store).casefold()] > 1) for store in found]
+    proposals = {name: one for one in merge_scan.pending() for name in (one.source, one.target)}
+    cards = [
+        _card(store, twin=names[stores.display_name(store).casefold()] > 1, proposal=proposals.get(store.name))
+        for store in found
+    ]
     return render(request, "memory/stores.html", {"cards": cards})
 
 
@@ -125,7 +132,7 @@ def knowledge(request: HttpRequest, name: str) -> HttpResponse:
         matching=total if titles.matching is None else titles.matching,
         total=total,
     )
-    return _lane(request, store, "knowledge", {"lane": lane}, look)
+    return _lane(request, store, "knowledge", {"lane": lane, "organizer": passes.overview(store)}, look)
 
 
 @require_safe
@@ -166,10 +173,14 @@ def handoff_lane(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_safe
 def changelog_lane(request: HttpRequest, name: str) -> HttpResponse:
-    """What the organizer did."""
+    """What the organizer did, newest first."""
     store = stores.get(name)
     log = changelog.read(store)
-    return _lane(request, store, "changelog", {"html": _html(log.text), "path": log.path})
+    entries = browse.changes(log.text or "")
+    shown = html("".join(f"{entry.strip()}\n" for entry in entries[: browse.SHOWN])) if entries else None
+    whole = reverse("text", args=[name, log.path.name])
+    context = {"html": shown, "path": log.path, "total": len(entries), "most": browse.SHOWN, "whole": whole}
+    return _lane(request, store, "changelog", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -189,7 +200,7 @@ def rename(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _lane(
-    request: HttpRequest, store: Store, lane: str, context: dict[str, object], look: Look | None = None
+    request: HttpRequest, store: Store, lane: str, context: Mapping[str, object], look: Look | None = None
 ) -> HttpResponse:
     counts = (look or browse.look(store)).counts
     return render(request, f"memory/lanes/{lane}.html", {"head": _header(store, lane, counts), **context})
@@ -210,10 +221,10 @@ def _header(store: Store, current: str, counts: Counts) -> Header:
     return Header(store, stores.display_name(store), stores.folder(store), counts, tabs, archived)
 
 
-def _card(store: Store, *, twin: bool) -> Card:
+def _card(store: Store, *, twin: bool, proposal: Proposal | None) -> Card:
     place = store.project_root or str(stores.folder(store))
     measure = browse.measure(store)
-    return Card(store, stores.display_name(store), place, measure.counts, measure, twin)
+    return Card(store, stores.display_name(store), place, measure.counts, measure, twin, proposal)
 
 
 def _day(period: str, path: Path, text: str) -> DayRow:

@@ -1,12 +1,16 @@
 """What holds on every admin page: who gets in, what is text, what is only read."""
 
 import html
+import re
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
+from django_q.models import OrmQ, Task
+from django_q.tasks import async_task, schedule
 
 from coffer import audit, paths, preferences
 from coffer.models import AuditEntry
@@ -150,6 +154,38 @@ def test_a_preference_is_chosen_through_its_service(site: Admin, monkeypatch: py
     assert "nonsense" in shown(site.get("coffer_preference_changelist"))
 
 
-def test_the_task_queue_has_its_own_pages(site: Admin) -> None:
-    for name in ("schedule", "success", "failure", "ormq"):
+def test_the_task_queue_is_looked_at_and_nobody_names_a_function_to_be_called(site: Admin) -> None:
+    planned = schedule("memory.jobs.organize", "global", name="organize global", schedule_type="O")
+    async_task("memory.jobs.organize", "global", task_name="waits")
+    now = timezone.now()
+    done = {"func": "memory.jobs.organize", "started": now, "stopped": now, "args": ("global",)}
+    Task.objects.create(id="a" * 32, name="went well", success=True, **done)
+    Task.objects.create(id="b" * 32, name="went wrong", success=False, result="Refused: no model", **done)
+    waiting = OrmQ.objects.get()
+    rows = {"schedule": planned.pk, "success": "a" * 32, "failure": "b" * 32, "ormq": waiting.pk}
+    for name, key in rows.items():
         assert "Tasks" in shown(site.get(f"django_q_{name}_changelist"))
+        assert "memory.jobs.organize" in shown(site.get(f"django_q_{name}_change", str(key)))
+        add, change = reverse(f"admin:django_q_{name}_add"), reverse(f"admin:django_q_{name}_change", args=[key])
+        for address in (add, change):
+            assert site._client.post(address, {"func": "os.abort", "name": "x"}).status_code == 403
+    assert "Refused: no model" in shown(site.get("django_q_failure_changelist"))
+    assert (
+        site._client.post(reverse("admin:django_q_schedule_delete", args=[planned.pk]), {"post": "yes"}).status_code
+        == 403
+    )
+    for name in ("failure", "ormq"):
+        site.post(f"django_q_{name}_delete", str(rows[name]), fields={"post": "yes"})
+    assert not OrmQ.objects.exists()
+    assert Task.objects.get().name == "went well"
+
+
+def test_every_cell_of_a_list_names_its_column_for_screens_that_have_no_room_for_a_head(site: Admin) -> None:
+    facts.remember(stores.provision("global"), "Run `make test` first.", actor="agent")
+    page = site.get("memory_document_changelist")
+    assert re.findall(r'<td data-label="([^"]+)"', page) == ["Store", "Kind", "Actor", "Updated"]
+    assert page.count("<td data-empty") == 1  # nothing needs a look
+    assert "Run <code>make test</code> first." in page
+    audit.record("fact_added", store="global", ref="01ARZ", actor="agent")
+    for name in ("coffer_auditentry", "memory_store"):
+        assert "data-label=" in site.get(f"{name}_changelist")

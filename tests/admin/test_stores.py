@@ -34,7 +34,7 @@ def test_the_list_calls_stores_by_readable_names_and_counts_what_is_there(projec
     assert "Widget" in shown(page)
     assert page.index(">global<") < page.index("Widget")
     for column in ("facts", "topics", "days"):
-        assert f'<td class="field-{column}">1</td>' in page
+        assert f'class="field-{column}">1</td>' in page
 
 
 def test_nothing_is_made_on_disk_by_looking_and_empty_lists_say_what_to_do(site: Admin) -> None:

@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import os
+import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -122,3 +124,33 @@ def coffer(*words: str, before: list[str] | None = None, **environment: str) -> 
         timeout=60,
         check=False,
     )
+
+
+def stranger() -> list[str]:
+    """The words that run a program as somebody whom permissions stop; none are needed without root."""
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed, and nothing stops root")
+    command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    if subprocess.run([*command, sys.executable, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip("another user cannot run this Python")
+    return command
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """A folder in which nobody may write, and everybody may look."""
+    every = [folder, *folder.rglob("*")]
+    modes = {path: path.stat().st_mode for path in every}
+    for above in folder.parents:
+        if above.stat().st_uid == os.geteuid() and above != Path("/") and not above.stat().st_mode & stat.S_IXOTH:
+            modes[above] = above.stat().st_mode
+            above.chmod(modes[above] | 0o055)
+    for path in every:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        yield
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)

@@ -1,7 +1,7 @@
 """Several writers at once, a database that somebody else holds, and locks left behind.
 
-BC-005, BC-006 over real MCP sessions and shims: tests/gateway. BC-008: the session-start hook and an admin page are
-added with the hooks and the pages. BC-112: the locks of passes are added with the organizer.
+BC-005, BC-006 over real MCP sessions and shims: tests/gateway. BC-008: the session-start hook is in test_hooks,
+an admin page is added with the pages. BC-112: the locks of passes are added with the organizer.
 """
 
 import json

@@ -1,9 +1,10 @@
 """Kills, full and read-only disks, damaged databases.
 
-BC-103: organize, merge and hook install are added with those. BC-105: organize, journal and hooks are added with
-those. BC-108: the hook and `~/.claude` read-only are added with the agents' connections. BC-141: the hook and admin
-are added with those; that sessions are not distilled again, with the distiller. BC-142: a file system without shared
-memory is not at hand. BC-145: the embedder is added with vectors; nothing needs sqlite-vec yet.
+BC-103: merge and hook install are added with those; organize is in tests/memory/test_organize_faults. BC-105: the
+journal is added with that, organize is in test_answers, hooks in test_hooks. BC-108: the hook is in tests/agents,
+`~/.claude` read-only with the agents' connections. BC-141: the hook is in test_hooks, admin is added with that; that
+sessions are not distilled again, with the distiller. BC-142: a file system without shared memory is not at hand.
+BC-145: the embedder is added with vectors; nothing needs sqlite-vec yet.
 """
 
 import json
@@ -11,7 +12,6 @@ import os
 import random
 import shutil
 import sqlite3
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -36,7 +36,9 @@ from tests.cases.steps import (
     fingerprint,
     finish,
     hits,
+    read_only,
     start,
+    stranger,
     within,
 )
 from tests.conftest import Api
@@ -272,33 +274,6 @@ def test_bc_105_on_a_full_disk_nothing_is_lost_and_nothing_claimed(
         assert api.patch(f"{url}/{saved['id']}", {"text": "Okapi changed."}).status_code == 200
         assert len(hits("okapi", repo)) == 2
         assert call("set_handoff", repo, body="Scene after.")["status"] == "saved"
-
-
-def stranger() -> list[str]:
-    """The words that run a program as somebody whom permissions stop; none are needed without root."""
-    if os.geteuid() != 0:
-        return []
-    if shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not installed, and nothing stops root")
-    return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """A folder in which nobody may write, and everybody may look."""
-    every = [folder, *folder.rglob("*")]
-    modes = {path: path.stat().st_mode for path in every}
-    for above in folder.parents:
-        if above.stat().st_uid == os.geteuid() and above != Path("/") and not above.stat().st_mode & stat.S_IXOTH:
-            modes[above] = above.stat().st_mode
-            above.chmod(modes[above] | 0o055)
-    for path in every:
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    try:
-        yield
-    finally:
-        for path, mode in modes.items():
-            path.chmod(mode)
 
 
 def test_bc_108_in_a_home_that_may_only_be_read_every_command_ends_with_one_clear_line(home: Path) -> None:

@@ -1,7 +1,7 @@
 """Frontmatter as people write it, and YAML's types.
 
-BC-014, BC-020: the viewer's step is added with the pages; the session-start index with the hooks; INDEX.md with the
-organizer. BC-016: an organizer's answer that begins with a block is added with the organizer.
+BC-014, BC-020: the viewer's step is added with the pages; the session-start index is in test_hooks; INDEX.md is added
+with the organizer. BC-016: an organizer's answer that begins with a block is added with the organizer.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 BC-010 (`cd d; rmdir ../d`), BC-011 (the daemon's environment): also proven with real processes by tests/gateway and
 tests/coffer. BC-066, BC-073, BC-078, BC-079: a transcript recorded there is added with the readers, the session-start
-hook with the hooks. BC-081, BC-082: viewer and admin are added with the pages, merge scan's prompt with merging.
+hook is in test_hooks. BC-081, BC-082: viewer and admin are added with the pages, merge scan's prompt with merging.
 BC-086: that the list says which root had another store, the scan and the merge are added with project identity over
 time; what is promised now is that the old facts stay whole, listed and under their own store.
 """
@@ -10,14 +10,19 @@ time; what is promised now is that the old facts stay whole, listed and under th
 import logging
 import os
 import sqlite3
+import threading
 import unicodedata
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from coffer import later, paths
+from coffer.models import AuditEntry
+from memory.services import stores
 from tests.cases.steps import call, drop, eventually, fingerprint, hits, refused
 from tests.conftest import Api
 
@@ -289,25 +294,86 @@ def test_bc_082_a_git_that_fails_or_hangs_is_an_error_in_time_that_tells_nothing
     assert stores_on_disk() == []
 
 
-def test_bc_086_lite_facts_of_the_former_remote_stay_whole_under_their_store(
-    make_repo: Repos, git: Git, api: Api
+@pytest.mark.parametrize("second", ["unknown", "known"])
+def test_bc_086_after_a_changed_origin_nothing_is_out_of_reach(
+    second: str, make_repo: Repos, git: Git, api: Api
 ) -> None:
-    """Waits for project identity over time: to be told of the other store, the scan's proposal, the merge."""
-    repo = make_repo("widget", remote=REMOTE)
+    """A rename is followed at once; with another checkout at the old address it may be a fork: told, and one merge."""
+    repo, other = make_repo("widget", remote=REMOTE), make_repo("second", remote=REMOTE)
     ids = {call("remember", repo, text=f"Okapi fact {number}.")["id"] for number in range(5)}
     old = store_of(repo)
+    if second == "known":
+        assert store_of(other) == old
+    later.flush()
     before = fingerprint(paths.store(old))
     git(repo, "remote", "set-url", "origin", "https://git.example.org/newco/widget.git")
-    assert store_of(repo) != old
-    assert [f"project-{name}" for name in stores_on_disk()] == [old]  # looking makes no empty store
-    call("remember", repo, text="A new fact.")
+    told = call("recall", repo, query="okapi fact", top_k=20)
+    assert old in told["project"]["note"]
+    if second == "known":
+        assert (told["project"]["store"] != old, told["hits"]) == (True, [])
+        assert "coffer project move" in told["project"]["note"]
+        assert fingerprint(paths.store(old)) == before
+    new = call("remember", repo, text="A new okapi fact.")
     later.flush()
     listed = {store["name"]: store for store in api.get("/memory_stores").json()["memory_stores"]}
-    assert (listed[old]["fact_count"], listed[old]["project_root"]) == (5, str(repo))
-    assert {fact["id"] for fact in api.get(f"/memory_stores/{old}/facts").json()["facts"]} == ids
-    assert fingerprint(paths.store(old)) == before
-    git(repo, "remote", "set-url", "origin", REMOTE)
-    assert set(hits("okapi", repo)) == ids
+    if second == "known":
+        (proposal,) = api.post("/memory_stores/merge_scan").json()["proposals"]
+        assert {proposal["source"], proposal["target"]} == {old, new["project"]["store"]}
+        assert str(repo) in proposal["reason"]
+        pair = {key: proposal[key] for key in ("source", "target")}
+        assert api.post("/memory_stores/merge", pair).status_code == 200
+    else:
+        assert (listed[old]["fact_count"], len(stores_on_disk())) == (6, 1)
+        assert api.post("/memory_stores/merge_scan").json()["proposals"] == []
+    late = call("remember", other, text="An okapi fact at the old address.")
+    restart()
+    for checkout in (repo, other):
+        assert set(hits("okapi fact", checkout, top_k=20)) == {*ids, new["id"], late["id"]}
+    assert len(stores_on_disk()) == 1
+
+
+def test_bc_124_stores_that_are_joined_leave_a_trace_and_lose_nothing(make_repo: Repos, git: Git, api: Api) -> None:
+    repos = [make_repo(name, remote=f"https://git.example.org/acme/{name}.git") for name in ("a", "b", "c")]
+    first, second, third = (call("remember", repo, text=f"Okapi of {repo.name}.")["project"]["store"] for repo in repos)
+    lanes = ("knowledge/t.md", "knowledge/deep/er/t.md", "journal/2026-10-25.md", "handoff/x.md", "superseded/s.md")
+    for name in (first, second):
+        for lane in lanes:
+            drop(lane, f"of {name} in {lane}\n", name)
+        drop("rules/rules.md", f"- both\n- of {name}\n", name)
+        call("set_handoff", repos[0 if name == first else 1], body=f"Scene of {name}.")
+    texts = {path.read_bytes() for path in paths.store(first).rglob("*.md")}
+    stop = threading.Event()
+
+    def write() -> list[str]:
+        saved = []
+        while not stop.is_set() or len(saved) < 5:
+            saved.append(str(call("remember", repos[0], text=f"Okapi in the middle {len(saved)}.")["id"]))
+        connections.close_all()
+        return saved
+
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(write)
+        try:
+            assert api.post("/memory_stores/merge", {"source": first, "target": second}).status_code == 200
+        finally:
+            stop.set()
+        saved = writer.result(timeout=60)
+    assert api.post("/memory_stores/merge", {"source": second, "target": third}).status_code == 200
+    for pair in ((first, first), (first, "global"), (third, second), (first, third)):
+        before = fingerprint(paths.memory())
+        status = api.post("/memory_stores/merge", {"source": pair[0], "target": pair[1]}).status_code
+        assert (400 <= status < 500, fingerprint(paths.memory())) == (True, before)
+    restart()
+    kept = b"\n".join(path.read_bytes() for path in paths.store(third).rglob("*") if path.is_file())
+    for text in texts:
+        assert all(line in kept for line in text.splitlines()), text
+    (inbox,) = [paths.store(third) / "knowledge" / "inbox"]
+    assert all(any(one in path.read_text() for path in inbox.iterdir()) for one in saved)
+    assert {store_of(repo) for repo in repos} == {third}
+    assert [f"project-{name}" for name in stores_on_disk()] == [third]
+    rows = AuditEntry.objects.filter(event="memory_stores_merged").order_by("id")
+    assert [(row.ref, row.store) for row in rows] == [(first, second), (second, third)]
+    assert len(hits("okapi", repos[0], top_k=20)) >= 3
 
 
 def test_bc_087_only_origin_names_a_project(make_repo: Repos, git: Git) -> None:
@@ -446,6 +512,13 @@ def test_bc_119_the_form_of_a_files_name_makes_no_second_fact(api: Api) -> None:
         assert api.delete(f"/memory_stores/global/facts/{identity}").status_code == 204
         assert not Path(fact["path"]).exists()
     assert call("list_memory", None)["total"] == 0
+
+
+def restart() -> None:
+    """Begin as a process that was just started: with what the files and the database say."""
+    later.flush()
+    connections.close_all()
+    stores.rebuild()
 
 
 def no_file_holds(folder: Path, word: str) -> bool:

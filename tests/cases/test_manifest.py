@@ -10,17 +10,15 @@ TESTS = Path(__file__).resolve().parents[1]
 KINDS = (
     "encoding", "CRLF/BOM", "concurrency", "path/identity", "frontmatter", "YAML types", "query syntax",
     "FTS operators", "symlinks", "worktrees", "submodules", "monorepo", "bare repos", "home directory",
-    "remote URLs", "ssh config aliases", "branch names", "detached HEAD", "unicode norm", "huge files",
+    "remote URLs", "remote rename", "ssh config aliases", "branch names", "detached HEAD", "unicode norm", "huge files",
     "partial writes", "disk full", "permission denied", "port in use", "stale lock", "stale PID", "zombie",
-    "duplicate ids", "index corruption", "chunking", "path traversal", "DNS rebinding", "token leakage",
-    "timezones", "command injection", "tool payload", "transcripts being written", "resumed sessions",
-    "transcript format", "memory echo", "clock skew", "Windows/macOS paths",
+    "hook blocking", "duplicate ids", "index corruption", "chunking", "path traversal", "DNS rebinding",
+    "token leakage", "timezones", "command injection", "tool payload", "transcripts being written", "resumed sessions",
+    "transcript format", "memory echo", "clock skew", "Windows/macOS paths", "payload size", "prompt injection",
+    "LLM output", "agent config files",
 )  # fmt: skip
 ALSO = {"038", "041", "047", "052", "066", "098", "145"}
 WAITING = {
-    "069": "links among agents' config files: comes with connecting agents",
-    "101": "the cost of sweeping sessions: comes with distillation; recall's growth is measured by `coffer bench`",
-    "124": "joining two stores on demand: comes with merging; adoption has tests of its own",
 }
 
 

@@ -1,7 +1,4 @@
-"""Queries of every kind, long and odd files, and what text inside a memory can do to an answer.
-
-BC-052: the session bundle's fence is added with the hooks.
-"""
+"""Queries of every kind, long and odd files, and what text inside a memory can do to an answer."""
 
 import os
 import shutil

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from coffer import paths, signin
+from coffer.models import AuditEntry
 from tests.conftest import Api
 
 PROJECT = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -156,6 +157,28 @@ def test_the_description_and_its_page_need_no_other_host(api: Api) -> None:
         answer = Client().get(asset)
         assert (answer.status_code, len(answer.getvalue()) > 0) == (200, True)
         answer.close()
+
+
+def test_a_fact_is_moved_to_another_store_and_keeps_its_id(api: Api) -> None:
+    fact = add(api, "The widget deploys with make release.")
+    answer = api.post(f"/memory_stores/global/facts/{fact['id']}/move", {"to": PROJECT})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "MEMORY_STORE_NOT_FOUND")
+    add(api, "Begins the project.", PROJECT)
+    moved = api.post(f"/memory_stores/global/facts/{fact['id']}/move", {"to": PROJECT}, X_Coffer_Actor="agent").json()
+    assert (moved["id"], moved["text"]) == (fact["id"], fact["text"])
+    assert moved["path"].startswith(str(paths.store(PROJECT)))
+    assert AuditEntry.objects.get(event="fact_moved_in").actor == "agent"
+    assert api.get(f"/memory_stores/global/facts/{fact['id']}").status_code == 404
+    assert api.post(f"/memory_stores/{PROJECT}/facts/{fact['id']}/move", {"to": PROJECT}).status_code == 422
+    assert api.post(f"/memory_stores/{PROJECT}/facts/{fact['id']}/move", {"to": "../x"}).status_code == 404
+
+
+def test_a_verb_that_a_route_does_not_take_is_answered_in_the_shape_of_every_error(api: Api) -> None:
+    answer = api.call("PUT", "/memory_stores/global", {})
+    assert (answer.status_code, set(answer.headers["Allow"].split(", "))) == (405, {"DELETE", "GET", "PATCH"})
+    error = answer.json()["error"]
+    assert (error["code"], error["details"]) == ("METHOD_NOT_ALLOWED", {"allowed": ["DELETE", "GET", "PATCH"]})
+    assert "PUT" in error["message"]
 
 
 def test_an_unknown_route_of_the_api_and_an_unknown_page_say_so(api: Api) -> None:

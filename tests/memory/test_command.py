@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from coffer import paths
-from coffer.errors import Conflict, Invalid, StoreNotFound
+from coffer.errors import Conflict, Invalid, MemoryNotFound, StoreNotFound
 from memory.management import listing
 
 Run = Callable[..., str]
@@ -50,6 +50,52 @@ def test_json_is_what_a_script_reads(run: Run) -> None:
     assert json.loads(run("get", ".", saved["id"], "--json"))["text"] == "Deploy with make release."
     assert json.loads(run("recall", ".", "deploy", "--json"))["hits"][0]["id"] == saved["id"]
     assert json.loads(run("show", ".", "--json"))["fact_count"] == 1
+
+
+def test_json_tells_a_script_what_was_changed_and_where_the_version_before_lies(run: Run) -> None:
+    saved = json.loads(run("add", "global", "The port is 8000.", "--json"))
+    edited = json.loads(run("edit", "global", saved["id"], "--text", "The port is 9443.", "--json"))
+    assert (edited["id"], edited["text"], edited["path"]) == (saved["id"], "The port is 9443.", saved["path"])
+    assert "The port is 8000." in Path(edited["archived"]).read_text()
+
+    run("add", ".", "Begins the project's store.")
+    moved = json.loads(run("move", "global", saved["id"], ".", "--json"))
+    assert (moved["id"], moved["store"]) == (saved["id"], json.loads(run("show", ".", "--json"))["name"])
+    assert Path(moved["path"]).exists()
+    assert not Path(saved["path"]).exists()
+    assert "The port is 9443." in Path(moved["archived"]).read_text()
+
+    deleted = json.loads(run("delete", ".", saved["id"], "--json"))
+    assert deleted["id"] == saved["id"]
+    assert "The port is 9443." in Path(deleted["archived"]).read_text()
+    assert json.loads(run("clear", ".", "--yes", "--json"))["cleared"] == 1
+    assert json.loads(run("label", ".", "The widget", "--json"))["display_name"] == "The widget"
+    erased = json.loads(run("add", "global", "To erase.", "--json"))
+    assert json.loads(run("delete", "global", erased["id"], "--forever", "--json"))["archived"] is None
+
+
+def test_a_move_into_a_folder_s_project_begins_its_store_and_a_failed_one_makes_none(run: Run) -> None:
+    identity = run("add", "global", "This repo deploys with make release.").split()[0]
+    with pytest.raises(MemoryNotFound):
+        run("move", "global", "nothing", ".")
+    with pytest.raises(StoreNotFound):
+        run("facts", ".")
+    assert "Moved" in run("move", "global", identity, ".")
+    assert "1 of 1" in run("facts", ".")
+    with pytest.raises(StoreNotFound):
+        run("move", ".", identity, "project-01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    with pytest.raises(Invalid, match="choose another store"):
+        run("move", ".", identity, ".")
+
+
+def test_how_well_a_hit_answers_is_told_in_percent_of_the_best_and_as_a_score_to_scripts(run: Run) -> None:
+    run("add", "global", "Deploy with make release.")
+    run("add", "global", "The release notes live in the wiki.")
+    lines = [line for line in run("recall", "global", "deploy release").splitlines() if "global:" in line]
+    assert lines[0].split()[1] == "100"
+    assert all(0 < int(line.split()[1]) <= 100 and line.split()[2] == "%" for line in lines)
+    hits = json.loads(run("recall", "global", "deploy release", "--json"))["hits"]
+    assert isinstance(hits[0]["score"], float)
 
 
 def test_a_fact_is_corrected_in_the_editor(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +155,7 @@ def test_a_store_is_named_by_its_label_too(run: Run) -> None:
     run("add", ".", "Something.")
     assert "The widget" in run("label", ".", "The widget")
     assert "1 of 1" in run("facts", "The widget")
-    with pytest.raises(StoreNotFound):
+    with pytest.raises(StoreNotFound, match=r"(?s)name or label.*`coffer memory list`.*global.* \. for the project"):
         run("facts", "no such store")
 
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
+from django_q.tasks import schedule
 
-from coffer import asgi, signin
+from agents.services import context as contexts
+from agents.services import registration
+from coffer import asgi, later, signin
+from coffer.models import AuditEntry
 from memory.services import facts, stores
 from tests.factories import write_files
 from tests.pages.conftest import Memory
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 expect = pytest.importorskip("playwright.sync_api").expect
 SCREENS: dict[str, dict[str, Any]] = {
     "desktop": {"viewport": {"width": 1280, "height": 800}},
-    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
+    "phone": {"viewport": {"width": 375, "height": 812}, "has_touch": True, "is_mobile": True},
 }
 Open = Callable[..., "Page"]
 
@@ -67,8 +71,11 @@ def axe() -> str:
 
 
 def violations(page: "Page", *rules: str) -> list[str]:
-    """What axe finds, as rule and elements. The driver hands its script in, so no policy stands in the way."""
-    options = {"runOnly": list(rules)} if rules else {}
+    """What axe finds, as rule and elements. The driver hands its script in, so no policy stands in the way.
+
+    It is not to load stylesheets once more by itself: that the policy forbids.
+    """
+    options = {"preload": False, **({"runOnly": list(rules)} if rules else {})}
     found: list[dict[str, Any]] = page.evaluate("options => axe.run(options).then(one => one.violations)", options)
     return [f"{one['id']}: {[node['target'] for node in one['nodes']]}" for one in found]
 
@@ -82,6 +89,9 @@ def keep(tmp_path_factory: pytest.TempPathFactory) -> Callable[["Page", str], No
 
 
 def everywhere(memory: Memory) -> dict[str, str]:
+    registration.ensure("claude_code")
+    contexts.session_context("codex", cwd="/", session="s")
+    assert later.flush()
     store = f"/stores/{memory.name}"
     archived = next((memory.folder / "superseded").glob("*.md")).name
     return {
@@ -103,6 +113,8 @@ def everywhere(memory: Memory) -> dict[str, str]:
         "version": f"{store}/archive/{archived}",
         "search": f"/search?q=make&store={memory.name}",
         "nothing": "/search?q=zzz",
+        "agents": "/agents",
+        "agent": f"/agents/claude_code?store={memory.name}",
         "activity": "/activity",
         "health": "/health",
         "gone": f"{store}/knowledge/nothing",
@@ -110,13 +122,45 @@ def everywhere(memory: Memory) -> dict[str, str]:
     }
 
 
+def everywhere_in_admin(memory: Memory) -> dict[str, str]:
+    store, fact = f"/admin/memory/store/{memory.name}", f"/admin/memory/document/{memory.name}/{memory.fact}"
+    return {
+        "index": "/admin/",
+        "facts": "/admin/memory/document/",
+        "found": "/admin/memory/document/?q=make&kind=fact",
+        "nothing": "/admin/memory/document/?q=zzz",
+        "fact": f"{fact}/change/",
+        "add": "/admin/memory/document/add/",
+        "delete": f"/admin/memory/document/act/delete/?key={memory.name}/{memory.fact}",
+        "move": f"/admin/memory/document/act/move/?key={memory.name}/{memory.fact}",
+        "stores": "/admin/memory/store/",
+        "store": f"{store}/change/",
+        "rules": f"{store}/rules/",
+        "journal": f"{store}/journal/",
+        "superseded": f"{store}/superseded/",
+        "audit": "/admin/coffer/auditentry/",
+        "entry": f"/admin/coffer/auditentry/{AuditEntry.objects.latest('at').pk}/change/",
+        "invocations": "/admin/gateway/invocation/",
+        "preferences": "/admin/coffer/preference/",
+        "schedules": "/admin/django_q/schedule/",
+        "failures": "/admin/django_q/failure/",
+        "queue": "/admin/django_q/ormq/",
+    }
+
+
+@pytest.mark.parametrize("part", ["pages", "admin"])
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_page_is_accessible_and_fits(
-    open_page: Open, memory: Memory, axe: str, keep: Callable[["Page", str], None], screen: str
+    open_page: Open, memory: Memory, axe: str, keep: Callable[["Page", str], None], screen: str, part: str
 ) -> None:
     write_files(memory.folder, {"knowledge/inbox/wide.md": f"---\ntitle: {'wide' * 60}\n---\n\n{'long' * 200}\n"})
     page = open_page(screen)
-    for name, address in {**everywhere(memory), "wide": f"/stores/{memory.name}/knowledge/wide"}.items():
+    if part == "admin":
+        schedule("memory.jobs.organize", memory.name, name="to be looked at", schedule_type="O")
+        addresses = {f"admin-{name}": address for name, address in everywhere_in_admin(memory).items()}
+    else:
+        addresses = {**everywhere(memory), "wide": f"/stores/{memory.name}/knowledge/wide"}
+    for name, address in addresses.items():
         page.emulate_media(color_scheme="light", reduced_motion="reduce")
         page.goto(address)
         page.evaluate(axe)

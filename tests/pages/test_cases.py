@@ -117,6 +117,11 @@ def test_bc_056_nothing_of_a_store_is_served_as_it_is(pages: Client, memory: Mem
             assert response.status_code == (200 if name == "evil" else 404), name
             assert response["Content-Type"] == "text/html; charset=utf-8"
             assert clean(response)
+    plain = pages.get(f"/stores/{memory.name}/text/knowledge/evil.md", headers={"Accept": "text/html"})
+    assert (plain["Content-Type"], plain["X-Content-Type-Options"]) == ("text/plain; charset=utf-8", "nosniff")
+    assert plain.content.decode() == files["evil.md"]
+    for name in ("knowledge/evil.html", "knowledge/x.md", "store.yaml", "superseded/index.jsonl", "../x.md", "x.md"):
+        assert pages.get(f"/stores/{memory.name}/text/{name}").status_code == 404, name
     for name in ("store.yaml", "superseded/index.jsonl", "knowledge/INDEX.md"):
         assert pages.get(f"/stores/{memory.name}/{name}").status_code == 404
         assert pages.get(f"/static/{name}").status_code == 404
@@ -236,7 +241,7 @@ def test_bc_150_a_name_in_an_address_never_becomes_a_path(pages: Client, memory:
     before = sorted(os.listdir(paths.memory()) + os.listdir(paths.projects()))
     for address in (f"/stores/{name}", f"/stores/{name}/rules", f"/stores/{name}/rename"):
         assert pages.get(address).status_code == 404
-    for lane in ("knowledge", "journal", "handoff", "archive"):
+    for lane in ("knowledge", "journal", "handoff", "archive", "text", "text/knowledge"):
         response = pages.get(f"/stores/{memory.name}/{lane}/{name}")
         assert response.status_code == 404
         assert pages.post(f"/stores/{memory.name}/{lane}/{name}/delete").status_code in (404, 405)

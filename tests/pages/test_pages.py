@@ -1,5 +1,6 @@
 """The pages through Django's client: what they say, where they lead, what they do."""
 
+import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from coffer import later, registry
 from coffer.models import AuditEntry
@@ -93,10 +93,10 @@ def test_deleting_asks_once_and_names_the_thing_and_can_be_taken_back(
 ) -> None:
     address = f"/stores/{memory.name}/knowledge/{memory.fact}"
     question = pages.get(f"{address}/delete")
-    assert "The deploy target is `make ship`." in text_of(question)
+    assert b"The deploy target is <code>make ship</code>." in question.content
     assert pages.get(address).status_code == 200
     said = text_of(pages.post(f"{address}/delete", follow=True))
-    assert "Deleted: The deploy target" in said
+    assert "Deleted: The deploy target is make ship . Its last version is the first" in said
     gone = pages.get(address)
     assert gone.status_code == 404
     assert "This is not here any more" in text_of(gone)
@@ -106,6 +106,7 @@ def test_deleting_asks_once_and_names_the_thing_and_can_be_taken_back(
     restored = pages.post(f"/stores/{memory.name}/archive/{version.file}/restore", follow=True)
     assert restored.redirect_chain[-1][0] == address
     assert "It takes six minutes." in text_of(restored)
+    assert "What stood there before" not in text_of(restored)
 
 
 def test_an_earlier_version_shows_what_restoring_it_would_change(pages: Client, memory: Memory, text_of: Text) -> None:
@@ -114,7 +115,69 @@ def test_an_earlier_version_shows_what_restoring_it_would_change(pages: Client, 
     response = pages.get(address)
     assert b"<del>- It takes six minutes.</del>" in response.content
     assert b"<ins>+ The deploy target is `make release`.</ins>" in response.content
-    assert "make release" in text_of(pages.post(f"{address}/restore", follow=True))
+    said = text_of(pages.post(f"{address}/restore", follow=True))
+    assert "make release" in said
+    assert "What stood there before is in the archive." in said
+
+
+def test_a_heading_that_repeats_the_title_is_shown_once(pages: Client, text_of: Text) -> None:
+    files = {
+        "knowledge/caching.md": "---\ntitle: Caching\n---\n\n# Caching\n\nWarm it first.\n\n# Caching\n\nAgain.\n",
+        "knowledge/queues.md": "---\ntitle: Queues\n---\n\nQueues\n======\n\n## Retries\n\nThree.\n",
+        "knowledge/bare.md": "# Bare\n",
+    }
+    StoreFactory(files=files)
+    said = {name: text_of(pages.get(f"/stores/global/knowledge/{name}")) for name in ("caching", "queues", "bare")}
+    assert "Delete Caching Warm it first. Caching Again." in said["caching"]
+    assert "Delete Queues Retries Three." in said["queues"]
+    assert "This file has no text" not in said["bare"]
+
+
+def test_code_in_a_title_is_code_and_all_else_in_it_is_text(pages: Client) -> None:
+    title = "Run `<b>make</b>` & `x"
+    StoreFactory(files={"knowledge/a.md": f"---\ntitle: '{title}'\n---\n\nText.\n"})
+    shown = b"Run <code>&lt;b&gt;make&lt;/b&gt;</code> &amp; `x"
+    for address in ("/stores/global", "/stores/global/knowledge/a", "/stores/global/knowledge/a/delete"):
+        assert shown in pages.get(address).content, address
+    assert shown in pages.get("/search", {"q": "text", "store": "global"}).content
+
+
+def test_of_a_very_long_text_the_beginning_is_shown_with_the_way_to_the_rest(pages: Client, memory: Memory) -> None:
+    pages_of = {
+        "knowledge/long.md": "knowledge/long",
+        "journal/2026-11-28.md": "journal/2026-11-28",
+        "handoff/main.md": "handoff/main",
+        "rules/rules.md": "rules",
+    }
+    text = "word " * 80_000 + "the end"
+    write_files(memory.folder, dict.fromkeys(pages_of, text))
+    for file, page in pages_of.items():
+        shown = pages.get(f"/stores/{memory.name}/{page}").content.decode()
+        assert "The first 100,000 of 400,007 characters are shown here." in shown, page
+        assert len(shown) < 130_000
+        if page != "rules":
+            assert f'<a href="/stores/{memory.name}/text/{file}">' in shown
+        assert pages.get(f"/stores/{memory.name}/text/{file}").content.decode() == text
+    facts.delete(memory.store, "long")
+    archived = pages.get(f"/stores/{memory.name}/knowledge/long").context["versions"][0].file
+    assert "of 400,007 characters" in pages.get(f"/stores/{memory.name}/archive/{archived}").content.decode()
+    assert pages.get(f"/stores/{memory.name}/text/superseded/{archived}").content.decode() == text
+
+
+def test_of_a_very_long_day_the_first_entries_are_shown(pages: Client, memory: Memory, text_of: Text) -> None:
+    entry = "<!-- 2026-11-28T10:00:00Z claude_code:s -->\n\n" + "word " * 10_000 + "\n\n"
+    write_files(memory.folder, {"journal/2026-11-28.md": "# 2026-11-28\n\n" + entry * 5})
+    said = text_of(pages.get(f"/stores/{memory.name}/journal/2026-11-28"))
+    assert "more entries of this day are not shown here" in said
+
+
+def test_the_changelog_is_shown_newest_first(pages: Client, memory: Memory, text_of: Text) -> None:
+    (memory.folder / "consolidation-log.md").write_text("".join(f"- step {number}\n" for number in range(600)))
+    said = text_of(pages.get(f"/stores/{memory.name}/changelog"))
+    assert "600 changes, newest first; the newest 500 are shown, the whole log as plain text." in said
+    assert "step 599 step 598 " in said
+    assert "step 99 " not in said
+    assert pages.get(f"/stores/{memory.name}/text/consolidation-log.md").content.startswith(b"- step 0\n")
 
 
 def test_days_and_scenes_are_read_deleted_and_restored(pages: Client, memory: Memory, text_of: Text) -> None:
@@ -159,6 +222,11 @@ def test_search_is_what_an_agent_is_told_with_reasons(pages: Client, memory: Mem
     assert "It takes six minutes." in said
     assert "Words found deploy, target" in said
     assert "× 1.15" in said
+    assert "fact · best match" in said
+    assert "Looked for deploy target" in said
+    assert "+s" not in said
+    assert " % of the best" in text_of(pages.get("/search", {"q": "make release", "store": memory.name}))
+    assert "none of the words" in text_of(pages.get("/search", {"q": "zzzzqqqq", "store": memory.name}))
     answer = pages.get("/search", {"q": "force-pushing", "store": memory.name, "scope": "project"})
     assert "Nothing found" in text_of(answer)
     assert "Looked through every fact, topic and journal day of repo" in text_of(answer)
@@ -292,12 +360,21 @@ def test_a_form_without_its_token_is_refused(memory: Memory) -> None:
     assert facts.get(memory.store, memory.fact)
 
 
+def test_an_address_of_a_form_that_is_opened_says_what_to_do(pages: Client, text_of: Text) -> None:
+    answer = pages.get("/open")
+    assert (answer.status_code, answer["Allow"]) == (405, "POST")
+    assert "go back and use the page's button" in html.unescape(text_of(answer))
+    assert Client().put("/sign-in").content == b""
+
+
 def test_queries_do_not_grow_with_the_number_of_facts(pages: Client, home: Path) -> None:
     def asked(address: str) -> int:
         pages.get(address)
-        with CaptureQueriesContext(connection) as captured:
-            assert pages.get(address).status_code == 200
-        return len(captured)
+        statements: list[str] = []  # asked of SQLite itself: not all go through Django
+        connection.connection.set_trace_callback(statements.append)
+        assert pages.get(address).status_code == 200
+        connection.connection.set_trace_callback(None)
+        return len(statements)
 
     store = StoreFactory()
     folder = stores.folder(store)

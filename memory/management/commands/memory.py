@@ -8,6 +8,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from coffer.errors import Invalid
 from memory.files import markdown
-from memory.management import lanes, listing
+from memory.management import explaining, lanes, listing, merging, organizing
+from memory.management.naming import named as _store
 from memory.models import Store
-from memory.services import counts, facts, recall, stores
+from memory.services import browse, counts, facts, moves, recall, stores, superseded
 
 
 class Command(BaseCommand):
@@ -53,18 +55,30 @@ class Command(BaseCommand):
         one.add_argument("--text")
         one.add_argument("--title")
         one.add_argument("--description")
+        one.add_argument("--json", **json_flag)
         one = verb("delete", self.delete, "Move a fact or topic to superseded/.")
         one.add_argument("id")
         one.add_argument("--forever", action="store_true", help="leave no byte of it, in the archive either")
+        one.add_argument("--json", **json_flag)
+        one = verb("move", self.move, "Move a fact or topic to another store; its id stays.")
+        one.add_argument("id")
+        one.add_argument("to", help="the other store: name, label, or . for the project of this folder")
+        one.add_argument("--json", **json_flag)
         one = verb("clear", self.clear, "Move every fact and topic of a store to superseded/.")
         one.add_argument("--yes", action="store_true", help="do not ask")
-        verb("label", self.label, "Give a store a readable name; an empty one clears it.").add_argument("label")
+        one.add_argument("--json", **json_flag)
+        one = verb("label", self.label, "Give a store a readable name; an empty one clears it.")
+        one.add_argument("label")
+        one.add_argument("--json", **json_flag)
         one = verb("recall", self.recall, "Show what an agent would be told.")
         one.add_argument("query")
         one.add_argument("--scope", choices=stores.SCOPES, default="both")
         one.add_argument("--top-k", type=int, default=recall.DEFAULT_TOP_K)
+        one.add_argument("--explain", action="store_true", help="say why they came out so")
         one.add_argument("--json", **json_flag)
         lanes.add_verbs(partial(self._lane_verb, verb, json_flag))
+        organizing.add_options(verb("organize", self.organize, "File the notes of the inbox under topics and rules."))
+        merging.add_verbs(self, verb)
         verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False)
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
@@ -97,7 +111,7 @@ class Command(BaseCommand):
         saved = facts.remember(store, text, actor="user", title=title, description=description)
         self._answer(as_json, {"id": saved.id, "path": str(saved.path)}, f"{saved.id}  {saved.path}")
 
-    def edit(self, store: Store, *, id: str, text: str | None, **options: Any) -> None:
+    def edit(self, store: Store, *, id: str, text: str | None, as_json: bool, **options: Any) -> None:
         changes = {key: options[key] for key in ("title", "description")}
         seen = None
         if text is None and not any(value is not None for value in changes.values()):
@@ -106,26 +120,51 @@ class Command(BaseCommand):
             if text.rstrip() == fact.text.rstrip():
                 raise CommandError("Nothing was changed in the editor.")
         fact = facts.edit(store, id, text=text, if_sha256=seen, **changes)
-        self._print(f"Corrected {fact.id}: {fact.title}")
+        row = _fact_row(fact) | {"archived": _last_version(store, fact.path)}
+        self._answer(as_json, row, f"Corrected {fact.id}: {fact.title}")
 
-    def delete(self, store: Store, *, id: str, forever: bool, **_: Any) -> None:
-        facts.delete(store, id, forever=forever)
-        self._print(f"Erased {id}." if forever else f"Deleted {id}; its file is kept in superseded/.")
+    def delete(self, store: Store, *, id: str, forever: bool, as_json: bool, **_: Any) -> None:
+        archived = facts.delete(store, id, forever=forever)
+        row = {"id": id, "store": store.name, "archived": str(archived) if archived else None}
+        self._answer(as_json, row, f"Erased {id}." if forever else f"Deleted {id}; its file is kept in superseded/.")
 
-    def clear(self, store: Store, *, yes: bool, **_: Any) -> None:
+    def move(self, store: Store, *, id: str, to: str, as_json: bool, **_: Any) -> None:
+        before = facts.get(store, id).path
+        target = _store(to, writing=to == ".")  # a project's store may begin with what is moved there
+        fact = moves.move(store, id, target)
+        row = _fact_row(fact) | {"store": target.name, "archived": _last_version(store, before)}
+        self._answer(as_json, row, f"Moved {fact.id} to {stores.display_name(target)}: {fact.path}")
+
+    def clear(self, store: Store, *, yes: bool, as_json: bool, **_: Any) -> None:
         name, count = stores.display_name(store), counts.fact_count(store)
         if not yes and _answer(f"Move all {count} facts of {name} to superseded/? [y/N] ") != "y":
             raise CommandError("Nothing was changed.")
-        self._print(f"Moved {facts.clear(store)} facts of {name} to superseded/.")
+        count = facts.clear(store)
+        row = {"store": store.name, "cleared": count, "archive": str(superseded.folder(store))}
+        self._answer(as_json, row, f"Moved {count} facts of {name} to superseded/.")
 
-    def label(self, store: Store, *, label: str, **_: Any) -> None:
-        self._print(f"{store.name} is shown as {stores.display_name(stores.set_label(store, label))}.")
+    def label(self, store: Store, *, label: str, as_json: bool, **_: Any) -> None:
+        store = stores.set_label(store, label)
+        self._answer(as_json, _store_row(store), f"{store.name} is shown as {stores.display_name(store)}.")
 
-    def recall(self, store: Store, *, query: str, scope: str, top_k: int, as_json: bool, **_: Any) -> None:
-        hits = recall.recall(stores.with_scope(store, scope), query, top_k=top_k)
-        texts = [f"{hit.id}  {hit.score:.4g}  {hit.source}\n{listing.indent(hit.text)}\n" for hit in hits]
+    def recall(
+        self, store: Store, *, query: str, scope: str, top_k: int, explain: bool, as_json: bool, **_: Any
+    ) -> None:
+        hits, why = recall.explain(stores.with_scope(store, scope), query, top_k=top_k, counted=True)
+        texts = [
+            f"{hit.id}  {share} %  {hit.source}\n{listing.indent(hit.text)}\n"
+            for hit, share in zip(hits, browse.shares(hits), strict=True)
+        ]
         nothing = "Nothing found. Other words, an identifier or the other language may find it."
-        self._answer(as_json, {"hits": [hit.as_dict() for hit in hits]}, "\n".join(texts) or nothing)
+        texts = texts or [nothing]
+        value: dict[str, Any] = {"hits": [hit.as_dict() for hit in hits]}
+        if explain:
+            value["explanation"] = why.as_dict()
+            texts.append(explaining.told(why))
+        self._answer(as_json, value, "\n".join(texts))
+
+    def organize(self, store: Store, **options: Any) -> None:
+        organizing.run(self, [store], **options)
 
     def reindex(self, **_: Any) -> None:
         read, problems = stores.reindex(progress=self._progress if self.stdout.isatty() else None)
@@ -166,22 +205,6 @@ def _answer(question: str) -> str:
         raise CommandError("There is nobody to ask; say --yes.") from None
 
 
-def _store(given: str, *, writing: bool) -> Store:
-    """A store by name, by label, or ``.`` for the project of the current folder."""
-    if given == ".":
-        place = stores.locate(os.getcwd())
-        if writing:
-            return stores.for_writing(place, "project")
-        found = stores.for_reading(place, "project")
-        return found[0] if found else stores.get(place.project.store if place.project else given)
-    if stores.is_name(given):
-        return stores.provision(given) if writing else stores.get(given)
-    labelled = [store for store in stores.all_stores() if stores.display_name(store) == given]
-    if len(labelled) > 1:
-        raise Invalid(f"{len(labelled)} stores are shown as {given!r}; use a name from `coffer memory list`.")
-    return stores.get(labelled[0].name if labelled else given)
-
-
 def _store_row(store: Store) -> dict[str, Any]:
     return {
         "name": store.name,
@@ -198,7 +221,13 @@ def _metrics_row(store: Store) -> dict[str, Any]:
 
 
 def _fact_row(fact: facts.Fact) -> dict[str, Any]:
-    return {key: value if isinstance(value, dict) else str(value) for key, value in vars(fact).items()}
+    return {key: markdown.stamp(value) if isinstance(value, datetime) else value for key, value in vars(fact).items()}
+
+
+def _last_version(store: Store, path: Path) -> str | None:
+    """Where the version lies that was archived last of a file."""
+    found = browse.versions(store, path.relative_to(stores.folder(store)).as_posix())
+    return str(superseded.folder(store) / found[0].file) if found else None
 
 
 def _in_editor(text: str) -> str:

@@ -513,7 +513,7 @@ def test_a_second_look_costs_no_process(make_repo: MakeRepo, known: Known, calls
     path = make_repo(remote="https://git.example.org/acme/x")
     before = calls()
     first = known(path)
-    assert calls() - before == 2
+    assert calls() - before == 1
     git(path, "commit", "-q", "--allow-empty", "-m", "another")
     between = calls()
     assert known(path) == first
@@ -526,7 +526,7 @@ def test_a_plain_folder_costs_no_process_at_all(find: Find, calls: Callable[[], 
     assert calls() == 0
 
 
-def test_a_linked_work_tree_costs_three_processes_once(
+def test_a_linked_work_tree_costs_one_process_once(
     make_repo: MakeRepo, known: Known, calls: Callable[[], int], git: Git
 ) -> None:
     path = make_repo()
@@ -534,7 +534,22 @@ def test_a_linked_work_tree_costs_three_processes_once(
     before = calls()
     for _ in range(3):
         known(f"{path}-wt")
-    assert calls() - before == 3
+    assert calls() - before == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "root"),
+    [("core.worktree", "../..", "."), ("core.bare", "true", None), ("include.path", "more", "repo")],
+)
+def test_an_unusual_repository_is_asked_about_step_by_step(
+    name: str, value: str, root: str | None, make_repo: MakeRepo, find: Find, git: Git, calls: Callable[[], int]
+) -> None:
+    path = make_repo()
+    git(path, "config", name, value)
+    before = calls()
+    found = find(path)
+    assert calls() - before >= 1
+    assert (found and found.root) == (root and path.parent / root)
 
 
 def test_a_changed_remote_is_noticed(make_repo: MakeRepo, known: Known, git: Git) -> None:
@@ -604,7 +619,7 @@ def test_an_old_answer_is_asked_for_anew(
     known(path)
     monkeypatch.setattr(git, "_CACHE_SECONDS", 0.0)
     known(path)
-    assert calls() - before == 4
+    assert calls() - before == 2
 
 
 # --- branches --------------------------------------------------------------------------------------------------------

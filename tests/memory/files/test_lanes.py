@@ -1,5 +1,6 @@
 import os
 import unicodedata
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -83,14 +84,25 @@ def test_bc_121_copies_and_conflict_copies_are_served(store: Path, name: str) ->
 
 def test_walk_and_recallable_agree_on_a_whole_store(store: Path) -> None:
     names = [*LEFTOVERS, "a.md", "B.Md", "INDEX.md", "index.md.md", "Über.md", "note.txt", "tmp.md", "it.md"]
-    folders = ["", "knowledge/", "knowledge/inbox/", "knowledge/deep/er/", "knowledge/.git/", "knowledge/#x/", "rules/"]
+    folders = [
+        "",
+        "knowledge/",
+        "knowledge/inbox/",
+        "knowledge/inbox/x/",
+        "knowledge/deep/er/",
+        "knowledge/.git/",
+        "knowledge/#x/",
+        "rules/",
+    ]
     for folder in folders:
         for name in names:
             put(store, folder + name)
     for name in ("2026-01-01.md", "2026-01-01 copy.md", "x.md", ".2026-01-01.md"):
         put(store, f"journal/{name}")
     every = [path.relative_to(store).as_posix() for path in store.rglob("*") if path.is_file()]
-    assert sorted(lanes.walk(store).files) == sorted(path for path in every if lanes.recallable(path))
+    listing = lanes.walk(store)
+    assert sorted(listing.files) == sorted(path for path in every if lanes.recallable(path))
+    assert listing.kinds == Counter(map(lanes.recallable, listing.files))
 
 
 def test_a_listing_has_the_signature_of_each_file(store: Path) -> None:

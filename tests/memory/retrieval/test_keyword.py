@@ -174,6 +174,20 @@ def test_one_slip_in_a_word_is_forgiven(con: sqlite3.Connection, slip: str) -> N
     assert found(con, slip) == [15]
 
 
+def test_what_is_looked_for_is_told_in_words_the_guessed_ones_apart(con: sqlite3.Connection) -> None:
+    def told(text: str, *scopes: str) -> tuple[list[str], list[str]]:
+        reading = keyword.read(con, keyword.parse(text), scopes)
+        return reading.likeliest, list(reading.translations)
+
+    assert told("the migration nowhere", "s1") == (["migration"], [])
+    assert told("migraton", "s1") == (["migration"], [])
+    asked, guessed = told("数据库", "s1")
+    assert asked == ["数据", "据库"]
+    assert "database" in guessed
+    assert told("池", "s1")[0] == ["池"]
+    assert told("migration", "s2") == told("migration") == ([], [])
+
+
 def test_repairs_come_from_the_searched_scopes_only(con: sqlite3.Connection) -> None:
     keyword.add(con, [(50, "s2", "", "the migrator", ""), (51, "s5", "", "migratory birds", "")])
     assert found(con, "migratorx", "s2") == [50]

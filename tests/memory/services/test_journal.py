@@ -15,7 +15,7 @@ from coffer.errors import Invalid, MemoryNotFound, ScopeUnresolved
 from coffer.models import AuditEntry
 from memory.files import journal as text_of_a_day
 from memory.models import Store
-from memory.services import adoption, counts, facts, journal, recall, stores, superseded
+from memory.services import carry, counts, facts, journal, recall, stores, superseded
 from tests.factories import StoreFactory, write_files
 
 PROJECT = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -187,7 +187,7 @@ def test_bc_095_the_hour_that_comes_twice_keeps_both_entries_and_their_order(sto
     other: Store = StoreFactory(name=OTHER)
     journal.append(other, "Said elsewhere.", agent="codex", at=moments[0])
     journal.append(other, f"At {moments[0].isoformat()}.", agent="codex", at=moments[0])
-    adoption.carry_over(stores.folder(other), stores.folder(store))
+    carry.everything(stores.folder(other), stores.folder(store))
     found = journal.recent(store, 9)
     assert [entry.period for entry in found] == ["2026-10-26", *["2026-10-25"] * 4]
     assert sorted({entry.stamp for entry in found if entry.stamp}) == sorted(moments)

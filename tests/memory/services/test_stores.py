@@ -9,7 +9,7 @@ from django.db import connections
 from coffer import db, later, paths
 from coffer.errors import ConfigInvalid, Invalid, StoreNotFound
 from coffer.models import AuditEntry
-from memory.models import Document, Store
+from memory.models import Checkout, Document, Store
 from memory.services import counts, facts, recall, stores
 from tests.factories import StoreFactory, write_files
 
@@ -169,7 +169,8 @@ def test_roots_are_learnt_and_former_ones_kept(make_repo: Callable[..., Path]) -
         stores.locate(str(repo))
         later.flush()
     row = Store.objects.get(name=store.name)
-    assert (row.project_root, row.former_roots) == (str(there), [str(here)])
+    assert row.project_root == str(there)
+    assert {place.root for place in Checkout.objects.filter(store=store.name)} == {str(here), str(there)}
     assert stores.display_name(row) == "there"
 
 

@@ -1,0 +1,132 @@
+"""Merging on the command line: `coffer merge`, `coffer memory merge` and `coffer memory merge-scan`."""
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memory.management import listing
+from memory.management.naming import named
+from memory.services import merge, merge_scan, merge_undo, stores
+from memory.services.merge import Plan
+from memory.services.merge_undo import Undone
+
+AddVerb = Callable[..., ArgumentParser]
+_KINDS = {
+    "added": "goes over as it is",
+    "same": "is there already",
+    "renamed": "is kept beside another of its name",
+    "joined": "becomes one with what is there",
+    "left": "stays in the archived folder",
+}
+_ENGINE = {
+    "no_model": "No model is connected: pairs that only a reader could judge are left out.",
+    "budget": "The engine's budget of today is used up; the rest of the pairs waits.",
+    "unavailable": "The engine did not answer; the rest of the pairs waits.",
+    "ok": "",
+}
+
+
+def add_verbs(command: BaseCommand, verb: AddVerb) -> None:
+    """The verbs of `coffer memory`."""
+    one = verb("merge-scan", partial(scan, command), "Find stores that may be one project.", store=False)
+    one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    add_options(verb("merge", partial(run, command), "Make one store part of another.", store=False))
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("source", nargs="?", help="the store that goes: name, label, or . (without any: the scan)")
+    parser.add_argument("target", nargs="?", help="the store that survives")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--undo", action="store_true", help="take back the last merge of SOURCE")
+    what.add_argument("--no-organize", action="store_true", help="do not reorganize the survivor afterwards")
+    parser.add_argument("--dry-run", action="store_true", help="list what would become of every file, and do nothing")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+
+
+def run(
+    command: BaseCommand,
+    *,
+    source: str | None,
+    target: str | None,
+    undo: bool,
+    no_organize: bool,
+    dry_run: bool,
+    as_json: bool,
+    **_: Any,
+) -> None:
+    """Merge, preview or undo; without a store show what the scan finds."""
+    if source is None:
+        scan(command, as_json=as_json)
+    elif undo:
+        found = merge_undo.preview(_name(source)) if dry_run else merge_undo.undo(_name(source))
+        _print(command, as_json, {**vars(found), "dry_run": dry_run}, _undone(found, dry_run))
+    elif target is None:
+        raise CommandError("Say which store survives: coffer merge SOURCE TARGET.")
+    elif dry_run:
+        plan = merge.preview(_name(source), _name(target))
+        steps = [{"path": step.path, "to": step.to, "did": step.did, "why": step.why} for step in plan.steps]
+        _print(command, as_json, {"plan": steps, "files": plan.counts}, _planned(plan))
+    else:
+        done = merge.merge(_name(source), _name(target), organize=not no_organize)
+        row = {**vars(done), "files": done.counts, "retired_dir": str(done.retired)}
+        wanted = ("source", "target", "files", "reorg_status", "retired_dir")
+        _print(command, as_json, {key: row[key] for key in wanted}, _merged(done))
+
+
+def scan(command: BaseCommand, *, as_json: bool, **_: Any) -> None:
+    """Show the proposals, each with its reason and the command that acts on it."""
+    found = merge_scan.scan()
+    names = {store.name: stores.display_name(store) for store in stores.all_stores()}
+    lines = []
+    for one in found.proposals:
+        lines.append(f"{names.get(one.source)} into {names.get(one.target)} ({one.confidence}): {one.reason}")
+        lines.append(f"  coffer merge {one.source} {one.target} --dry-run")
+    lines = lines or ["No two stores look like one project."]
+    if found.truncated:
+        lines.append(f"{found.judged} pairs were judged; the next scan goes on with others.")
+    if _ENGINE[found.engine]:
+        lines.append(_ENGINE[found.engine])
+    row = {**vars(found), "proposals": [vars(one) for one in found.proposals]}
+    _print(command, as_json, row, "\n".join(lines))
+
+
+def _name(given: str) -> str:
+    """A store's name as given, there or not: a merge that was cut off names one that has gone."""
+    return given if stores.is_name(given) else named(given).name
+
+
+def _planned(plan: Plan) -> str:
+    rows = [(step.did, step.path, "" if step.to in ("", step.path) else f"-> {step.to}") for step in plan.steps]
+    told = [f"{count} {_KINDS[kind]}" for kind, count in plan.counts.items() if count]
+    table = listing.table(("", "FILE", ""), rows) if rows else "There are no files."
+    return f"{table}\n{'; '.join(told) or 'nothing to carry over'}. Nothing was done."
+
+
+def _merged(done: merge.Merged) -> str:
+    told = "; ".join(f"{count} {_KINDS[kind]}" for kind, count in done.counts.items() if count)
+    return (
+        f"Merged {done.source} into {done.target}: {told or 'no files'}.\n"
+        f"The old folder is kept as {done.retired}; `coffer merge {done.source} --undo` takes the merge back."
+    )
+
+
+def _undone(found: Undone, dry_run: bool) -> str:
+    would = "would be " if dry_run else ""
+    lines = [
+        f"{found.source} {'would be' if dry_run else 'is'} what it was before it was merged into {found.target}: "
+        f"{len(found.removed)} files {would}taken out there, {len(found.parted)} parted."
+    ]
+    lines += [f"  {path} stays there: {why}" for path, why in found.kept]
+    lines += [f"  {path} was written there since and stays" for path in found.since]
+    return "\n".join(lines)
+
+
+def _print(command: BaseCommand, as_json: bool, value: Any, text: str) -> None:
+    if as_json:
+        command.stdout.write(json.dumps(value, ensure_ascii=False, indent=2))
+    else:
+        command.stdout.write(listing.safe(text) if command.stdout.isatty() else text)

@@ -1,0 +1,108 @@
+"""Organizing on the command line: `coffer organize` and `coffer memory organize` are one thing."""
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from coffer import llm
+from coffer.errors import MemoryNotFound
+from memory.management import listing
+from memory.management.progress import Bar
+from memory.models import Store
+from memory.services import organize, passes, stores
+from memory.services import undo as undo_service
+from memory.services.tally import Result
+
+Row = dict[str, Any]
+_DONE = {
+    "topics_created": ("new topic", "new topics"),
+    "topics_merged": ("note merged into a topic", "notes merged into topics"),
+    "rules_appended": ("new rule", "new rules"),
+    "appended": ("note added as it is", "notes added as they are"),
+}
+_ENDED = {
+    "no_model": "no model is connected, so nothing was sent or changed; `coffer engine set` connects one.",
+    "busy": "another pass is at work on it; nothing was done.",
+    "empty": "nothing waits in the inbox.",
+}
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options that both commands take."""
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--estimate", action="store_true", help="say what a pass would send, and send nothing")
+    what.add_argument("--undo", action="store_true", help="take the last pass back, where nothing changed since")
+    what.add_argument("--again", action="store_true", help="try notes too that were given up")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+
+
+def run(
+    command: BaseCommand, chosen: Sequence[Store], *, estimate: bool, undo: bool, again: bool, as_json: bool, **_: Any
+) -> None:
+    """Organize some stores, or say what it would take, or take it back; exits 1 when a pass ended early."""
+    act = _estimated if estimate else _undone if undo else _organizer(again)
+    rows = []
+    for store in chosen:
+        row, text = act(store)
+        rows.append({"store": store.name, **row})
+        if not as_json:
+            shown = f"{stores.display_name(store)}: {text}"
+            command.stdout.write(listing.safe(shown) if command.stdout.isatty() else shown)
+    if as_json:
+        value = rows[0] if len(rows) == 1 else {"stores": rows}
+        command.stdout.write(json.dumps(value, ensure_ascii=False, indent=2))
+    elif estimate:
+        command.stdout.write(_budget())
+    if any(row.get("stopped") for row in rows):
+        sys.exit(1)
+
+
+def _organizer(again: bool) -> Callable[[Store], tuple[Row, str]]:
+    def act(store: Store) -> tuple[Row, str]:
+        result = organize.organize(store, again=again, progress=Bar(sys.stderr))
+        return result.as_dict(), _told(result)
+
+    return act
+
+
+def _told(result: Result) -> str:
+    """What a pass did in one sentence, then a line for each note that it left."""
+    if result.status in _ENDED and result.run is None:
+        return _ENDED[result.status]
+    counted = [(getattr(result, name), words) for name, words in _DONE.items()]
+    done = ", ".join(f"{count} {words[count != 1]}" for count, words in counted if count)
+    lines = [f"{result.drained} organized{f' ({done})' if done else ''}, {result.waiting} in the inbox."]
+    if result.stopped:
+        lines.append(f"It ended early: {result.stopped}")
+    lines += [f"  {one.id} stays: {one.reason}" for one in result.problems]
+    if result.left_alone:
+        lines.append(f"{result.left_alone} were left alone after failing before; --again tries them, an edit too.")
+    return "\n".join(lines)
+
+
+def _estimated(store: Store) -> tuple[Row, str]:
+    found = organize.estimate(store)
+    text = f"{found.notes} notes, one call each, about {found.tokens_in:,} tokens to send and at most as many back."
+    if found.left_alone or found.skipped:
+        text += f" {found.left_alone + found.skipped} more cannot be organized."
+    return vars(found), text
+
+
+def _budget() -> str:
+    left = llm.remaining()
+    return f"Left of today: {left.calls:,} calls and {left.tokens:,} tokens."
+
+
+def _undone(store: Store) -> tuple[Row, str]:
+    last = passes.last_undoable(store)
+    if last is None:
+        raise MemoryNotFound(f"{stores.display_name(store)} has no pass that could be undone.", store=store.name)
+    found = undo_service.undo(store, last.run)
+    text = f"{found.notes} notes are back in the inbox, and left alone until they change."
+    if found.kept:
+        text += f" {found.kept} stay where they went, as that changed since; `coffer memory superseded` lists them."
+    return {"run": last.run, **vars(found)}, text

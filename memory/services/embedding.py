@@ -1,0 +1,130 @@
+"""Vectors by themselves: who makes them when, and what a person should know of it.
+
+No write and no recall waits for any of it; until vectors are there, words alone answer.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from coffer import connections, later, paths
+from coffer.errors import Busy, CofferError, ConfigInvalid, EngineError, NoModel, StoreNotFound, where
+from coffer.models import LlmCall
+from coffer.registry import Finding
+from memory import retrieval, schedule
+from memory.files.words import CJK
+from memory.models import Document, Store
+from memory.retrieval import Coverage
+from memory.services import stores as store_service
+
+log = logging.getLogger("memory.embedding")
+SLICE = 60.0  # seconds after which it lets other jobs have the worker
+LATER = 300.0  # seconds until an endpoint that failed is asked again
+LOOKED_AFTER = 60.0  # seconds between two looks at the vectors of a store, in one process
+_SUBJECT = "vectors"
+_looked: dict[tuple[str, str], float] = {}
+
+
+def look_after(stores: Sequence[Store]) -> None:
+    """See now and then whether vectors are missing: of a file that was lost, a model that is another one now."""
+    now = time.monotonic()
+    for store in stores:
+        key = (str(paths.home()), store.name)
+        if store.pk is not None and now >= _looked.get(key, 0.0) and store_service.searched_by_vectors(store):
+            _looked[key] = now + LOOKED_AFTER
+            later.write(partial(_embed_if_missing, store))
+
+
+def run(name: str) -> str:
+    """What the job does: a slice of the work, and an appointment for what is left. Returns how far it is, in words."""
+    try:
+        store = store_service.get(name)
+        if not store_service.searched_by_vectors(store):
+            return "off"
+        done = retrieval.catch_up(store, seconds=SLICE)
+    except StoreNotFound:
+        return "gone"
+    except Busy:
+        schedule.embed_later(name, SLICE)
+        return "busy"
+    except EngineError as error:
+        log.warning("not embedded store=%s code=%s", name, error.code)
+        schedule.embed_later(name, LATER)
+        return error.code
+    except Exception as error:
+        log.warning("embedding failed store=%s error=%s", name, where(error))
+        schedule.embed_later(name, LATER)
+        return "failed"
+    if done.left > 0:
+        schedule.embed(name)
+    elif done.failed:
+        schedule.embed_later(name, max(done.retry_at - time.time(), 1.0))
+    return f"{done.embedded} of {done.files}"
+
+
+def coverage(store: Store) -> Coverage:
+    """How far the vectors of a store are. Raises NoModel."""
+    return retrieval.coverage(store)
+
+
+def findings() -> Iterator[Finding]:
+    """For status, doctor and the pages' banner: nothing where no store is searched by vectors."""
+    try:
+        searched = [store for store in Store.objects.all() if retrieval.hybrid(store)]
+    except ConfigInvalid as error:
+        yield Finding("warning", _SUBJECT, error.message)
+        return
+    if searched:
+        yield from _findings(searched)
+
+
+def _findings(searched: Sequence[Store]) -> Iterator[Finding]:
+    try:
+        covered = [(store, retrieval.coverage(store)) for store in searched]
+    except NoModel as error:
+        yield Finding("warning", _SUBJECT, f"Search by vectors is on, and words alone answer: {error.message}")
+        return
+    except CofferError as error:
+        yield Finding("warning", _SUBJECT, error.message)
+        return
+    files, done = sum(one.files for _, one in covered), sum(one.embedded for _, one in covered)
+    failed = sum(one.failed for _, one in covered)
+    models = ", ".join(dict.fromkeys(one.model for _, one in covered))
+    if failed:
+        yield Finding("warning", _SUBJECT, f"{failed} files could not be embedded and are tried again later.")
+    if any(not one.reads_cjk and _holds_cjk(store) for store, one in covered):
+        yield Finding(
+            "warning", _SUBJECT, f"{models} does not tell Chinese texts apart; words alone answer those questions."
+        )
+    if trouble := _trouble():
+        yield Finding("warning", _SUBJECT, trouble)
+    yield Finding("ok", _SUBJECT, f"{done} of {files} files are embedded by {models}")
+
+
+def _trouble() -> str:
+    """What the last calls of the endpoint say."""
+    connection = connections.embedding()
+    calls = LlmCall.objects.filter(connection=connection.name, purpose__startswith="embed") if connection else None
+    last = calls.exclude(outcome="started").first() if calls is not None else None
+    if last is None or connection is None:
+        return ""
+    if last.outcome != "ok":
+        return f"The last call of {connection.host} failed ({last.outcome.replace('_', ' ')}); words alone answer."
+    budget = round(retrieval.VECTOR_SECONDS * 1000)
+    if last.purpose == "embed query" and last.ms > budget:
+        return f"{connection.host} took {last.ms} ms for the last query, which waits {budget} ms: words alone answered."
+    return ""
+
+
+def _embed_if_missing(store: Store) -> None:
+    try:
+        done = retrieval.coverage(store)
+    except CofferError:
+        return  # told by the findings
+    if done.left > 0 or (done.failed and done.retry_at <= time.time()):
+        schedule.embed(store.name)
+
+
+def _holds_cjk(store: Store) -> bool:
+    return Document.objects.filter(store=store, title__regex=f"[{CJK}]").exists()

@@ -1,0 +1,120 @@
+"""Passes of the engine over a store: one at a time, a row for each, and what a person needs to know of the last."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from django.utils import timezone
+
+from coffer import fs, llm
+from coffer.errors import Busy
+from coffer.registry import Finding
+from memory.files import ulid
+from memory.models import Failure, Pass, Store
+from memory.services import inbox, trail
+from memory.services import stores as store_service
+
+Kind = Literal["organize", "reorg"]
+RUNNING = "running"
+KEPT = 50  # rows of one store and kind
+_SAID = {
+    "drained": "filed",
+    "topics_created": "in new topics",
+    "topics_merged": "merged",
+    "rules_appended": "made rules",
+    "appended": "added as they are",
+    "skipped": "skipped",
+}
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What the page of a store shows of its organizing; ``model`` is None when none is connected."""
+
+    left_alone: list[Failure]
+    last: Pass | None
+    undoable: Pass | None
+    model: str | None
+
+    @property
+    def tokens(self) -> int:
+        """What the last pass cost."""
+        return self.last.tokens_in + self.last.tokens_out if self.last else 0
+
+    @property
+    def done(self) -> str:
+        """What the last pass counted, in words, without its zeros."""
+        counts = self.last.counts if self.last else {}
+        return (
+            ", ".join(f"{counts[name]} {words}" for name, words in _SAID.items() if counts.get(name)) or "nothing done"
+        )
+
+    @property
+    def running(self) -> bool:
+        return self.last is not None and self.last.status == RUNNING
+
+
+@contextmanager
+def alone(store: Store) -> Iterator[None]:
+    """Hold the store's pass lock, across processes. Raises Busy at once when a pass is at work."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(fs.locked(f"{store.name}.pass.lock", seconds=0.0))
+        except Busy:
+            raise Busy(f"Another pass is at work on {store.name}; try again when it is done.") from None
+        yield
+
+
+def begin(store: Store, kind: Kind, actor: str, model: str) -> Pass:
+    """Note that a pass has begun; its ``run`` goes beside everything that it archives."""
+    now = timezone.now()
+    row = Pass(run=ulid.new(), store=store.name, kind=kind, actor=actor, status=RUNNING, model=model, started_at=now)
+    trail.write(lambda: row.save(force_insert=True))
+    return row
+
+
+def finish(row: Pass, status: str, counts: Mapping[str, int], stopped: str = "") -> None:
+    """Note how it ended, with what its calls cost; a row that could not be written before is made now."""
+    row.status, row.counts, row.stopped, row.finished_at = status, dict(counts), stopped, timezone.now()
+    calls, _ = llm.calls(since=row.started_at, limit=10_000, offset=0, purpose=row.kind, store=row.store)
+    row.tokens_in, row.tokens_out = sum(call.tokens_in for call in calls), sum(call.tokens_out for call in calls)
+
+    def write() -> None:
+        values = {
+            field.name: getattr(row, field.name) for field in Pass._meta.fields if field.name not in ("id", "run")
+        }
+        Pass.objects.update_or_create(run=row.run, defaults=values)
+        ours = Pass.objects.filter(store=row.store, kind=row.kind)
+        ours.exclude(pk__in=list(ours.values_list("pk", flat=True)[:KEPT])).delete()
+
+    trail.write(write)
+
+
+def last(store: Store, kind: Kind = "organize") -> Pass | None:
+    return Pass.objects.filter(store=store.name, kind=kind).first()
+
+
+def last_undoable(store: Store) -> Pass | None:
+    """The newest pass that filed a note and was not taken back."""
+    rows = Pass.objects.filter(store=store.name, kind="organize", undone=False)
+    return next((row for row in rows if row.counts.get("drained")), None)
+
+
+def overview(store: Store) -> Overview:
+    """What was given up in the inbox, and how the last pass went."""
+    model = llm.model()
+    given_up = list(inbox.given_up(store, model or "").values())
+    return Overview(given_up, last(store), last_undoable(store), model)
+
+
+def findings() -> Iterator[Finding]:
+    """For status, doctor and the pages' banner: passes that ended early, and notes that need a person."""
+    for name in store_service.names_on_disk():
+        row = Pass.objects.filter(store=name).first()
+        if row is not None and row.stopped:
+            yield Finding("warning", "organizer", f"The last pass over {name} ended early: {row.stopped}")
+    left = inbox.count_given_up()
+    if left:
+        told = "1 note is" if left == 1 else f"{left} notes are"
+        yield Finding("warning", "organizer", f"{told} left in the inbox after failing; `coffer organize` names them.")
