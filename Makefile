@@ -12,7 +12,7 @@ PYTHON = $(firstword $(foreach one,python3 python3.13 python3.12 python3.11 pyth
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-venv: $(VENV)/installed ## make .venv with the commands coffer and coffer-mcp-shim
+venv: $(VENV)/installed ## make .venv with the commands coffer, coffer-hook and coffer-mcp-shim
 	@:
 
 up: venv ## install, start the daemon, and show two agents sharing one memory
@@ -41,9 +41,8 @@ bench: venv ## measure against the bars of the documentation
 hold: dev ## the long tests, at full length: many rounds of crashes and races
 	@COFFER_TEST_ROUNDS=full $(BIN)/python -m pytest -q -m hold || { code=$$?; [ $$code -eq 5 ] && echo "hold: skipped, there are no such tests yet"; }
 
-test-agents: dev ## the tests with agents' real programs
-	@if [ -d tests/real_agents ]; then $(BIN)/python -m pytest -q tests/real_agents; \
-	else echo "test-agents: skipped, there are no such tests yet"; fi
+test-agents: dev ## the tests with the agents' real programs, from npm
+	@$(BIN)/python -m pytest -q tests/real_agents
 
 dev: $(VENV)/installed-dev
 

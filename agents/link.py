@@ -22,11 +22,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where our 
 FAILURES = (OSError, http.client.HTTPException)  # what a broken conversation raises
 READY, BUSY = b"ready", b"busy"  # what a daemon tells its starter, if not why it cannot start; BUSY: another one runs
 PATIENCE = 2.0  # seconds a healthy daemon needs at most to prove itself, on a busy machine
+_MOMENT = 0.25  # for whoever answers on the port while no daemon lives in this home: hardly ours
 _POLL = 0.05
 _ANSWER_LIMIT = 64 * 1024  # of what is read from a program that has not proven itself yet
 # All that a daemon gets from the environment of whoever starts it: it outlives them and serves every project.
 _KEPT_NAMES = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"} | {
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS"),  # to open files in an editor
 }
 _KEPT_PREFIXES = ("LC_", "XDG_", "COFFER_")
@@ -162,13 +164,16 @@ def connect(timeout: float = PATIENCE) -> Connection | None:
 def ensure(seconds: float = 20.0, *, autostart: bool | None = None) -> Connection:
     """A connection, if need be to a daemon started here; NoDaemon when there is none after so many seconds.
 
-    Of many that ask at once one starts the daemon and the others wait for it. ``autostart`` is COFFER_AUTOSTART
-    unless given.
+    Of many that ask at once one starts the daemon and the others wait for it; one that hangs is not waited for.
+    ``autostart`` is COFFER_AUTOSTART unless given.
     """
-    deadline = time.monotonic() + seconds
-    connection = connect(min(seconds, PATIENCE))
+    began = time.monotonic()
+    deadline = began + seconds
+    connection = _reach(seconds)
     if connection is not None:
         return connection
+    if time.monotonic() - began >= PATIENCE and _is_up():
+        raise NoDaemon(_too_late(seconds))
     if autostart is None:
         autostart = setting("COFFER_AUTOSTART", "1").strip().lower() not in ("0", "false", "no", "off", "")
     if not autostart:
@@ -176,12 +181,12 @@ def ensure(seconds: float = 20.0, *, autostart: bool | None = None) -> Connectio
     with _start_lock() as handle:
         while not _taken(handle):
             time.sleep(_POLL)
-            connection = connect()
+            connection = _reach(PATIENCE)
             if connection is not None:
                 return connection
             if time.monotonic() > deadline:
                 raise NoDaemon(_too_late(seconds))
-        return connect() or _start_and_wait(deadline, seconds)
+        return _reach(PATIENCE) or _start_and_wait(deadline, seconds)
 
 
 def start() -> int:
@@ -220,9 +225,22 @@ def start() -> int:
 
 
 def environment() -> dict[str, str]:
-    """The clean environment for a daemon: nothing of git, Python, proxies or the session that happens to start it."""
+    """The clean environment for a daemon: nothing of git, Python or the session that happens to start it.
+
+    Proxies are for models on other machines; nothing else of the daemon asks for them.
+    """
     kept = {name: value for name, value in os.environ.items() if name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES)}
     return {**kept, "COFFER_HOME": home(), "PYTHONPATH": ROOT}
+
+
+def _reach(seconds: float) -> Connection | None:
+    return connect(min(seconds, _MOMENT if lock_holder() is None else PATIENCE))
+
+
+def _is_up() -> bool:
+    """Whether the daemon that lives here has said where it listens; one that still starts has not."""
+    holder, found = lock_holder(), read_daemon_file()
+    return bool(holder) and found is not None and found.get("pid") == holder
 
 
 def _path(*names: str) -> str:
@@ -289,7 +307,7 @@ def _start_and_wait(deadline: float, seconds: float) -> Connection:
                     raise NoDaemon(words.decode("utf-8", "replace") or _died())
                 os.close(news)
                 news, started = None, words == READY  # a busy home's other daemon may be on its last steps
-            connection = connect(min(left, PATIENCE))
+            connection = _reach(left)
             if connection is not None:
                 return connection
     finally:

@@ -12,6 +12,7 @@ class Agent(models.Model):
     folder = models.CharField(max_length=4096, blank=True)  # where it lives, when that is not where its kind does
     disable_native_memory = models.BooleanField(default=False)
     prompt_context = models.BooleanField(default=False)
+    trust = models.JSONField(default=dict, blank=True)  # what the agent said of our hooks, see services.trust
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -31,7 +32,7 @@ class Delivery(models.Model):
     bytes = models.PositiveIntegerField(default=0)
     items = models.PositiveIntegerField(default=0)
     ms = models.FloatField(default=0)
-    outcome = models.CharField(max_length=20)  # delivered, silent, failed, or what the end of a session came to
+    outcome = models.CharField(max_length=20)  # delivered, silent, late, failed, or what the end of a session came to
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -9,13 +9,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django_q.models import Failure, OrmQ, Schedule, Success, Task
 
 from coffer import db, preferences
 from coffer.errors import CofferError
 from coffer.models import AuditEntry, Preference
-from coffer.templatetags.coffer import when
+from coffer.templatetags.coffer import name, planned, when
 from coffer.text import visible_line
 
 admin.site.site_header = admin.site.site_title = "Coffer admin"
@@ -27,7 +27,7 @@ admin.site.unregister([User, Group])  # there is one owner, who has no password:
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """A ledger: to be read, filtered and searched."""
 
-    actions = None
+    actions: tuple[str, ...] | None = None
     list_per_page = 100
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -61,7 +61,7 @@ def reason(error: Exception) -> str | None:
 def words(text: str, limit: int = 200) -> SafeString:
     """Somebody's words in a list: one line, one piece whatever its direction, cut when it is long."""
     shown = visible_line(text)
-    return format_html("<bdi>{}</bdi>", shown if len(shown) <= limit else f"{shown[: limit - 1]}…")
+    return name(shown if len(shown) <= limit else f"{shown[: limit - 1]}…")
 
 
 @admin.register(AuditEntry)
@@ -82,6 +82,62 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description="counts")
     def shown_counts(self, row: AuditEntry) -> str:
         return ", ".join(f"{name} {count}" for name, count in row.counts.items())
+
+
+admin.site.unregister([Schedule, Success, Failure, OrmQ])
+
+
+class TaskAdmin(ReadOnlyAdmin):
+    """The queue's own pages would let one name any function to be called; here it is looked at."""
+
+    search_fields = ("name", "func")
+    search_help_text = "A task's name, or the function it calls."
+
+    @admin.display(description="started", ordering="started")
+    def shown_start(self, row: Task) -> SafeString | str:
+        return when(row.started)
+
+    @admin.display(description="seconds")
+    def seconds(self, row: Task) -> str:
+        return f"{(row.stopped - row.started).total_seconds():.1f}"
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(TaskAdmin):
+    list_display = ("name", "func", "schedule_type", "shown_next")
+
+    @admin.display(description="next run", ordering="next_run")
+    def shown_next(self, row: Schedule) -> SafeString:
+        return planned(row.next_run)
+
+
+@admin.register(Success)
+class SuccessAdmin(TaskAdmin):
+    list_display = ("name", "func", "group", "shown_start", "seconds")
+
+
+class DisposableAdmin(ReadOnlyAdmin):
+    """Read, and thrown away when it was understood or is not wanted any more."""
+
+    actions = ()
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super(ReadOnlyAdmin, self).has_delete_permission(request, obj)
+
+
+@admin.register(Failure)
+class FailureAdmin(DisposableAdmin, TaskAdmin):
+    list_display = ("name", "func", "group", "shown_start", "seconds", "shown_result")
+
+    @admin.display(description="why")
+    def shown_result(self, row: Failure) -> SafeString:
+        return words(str(row.result))
+
+
+@admin.register(OrmQ)
+class QueueAdmin(DisposableAdmin):
+    list_display = ("name", "func", "group", "lock")
+    fields = ("name", "func", "group", "args", "kwargs", "lock")
 
 
 class PreferenceForm(forms.Form):

@@ -8,12 +8,15 @@ from ninja import NinjaAPI, Schema, Status
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.security import APIKeyHeader
 
+from agents.api import router as agents_router
 from coffer import __version__, auth, db, signin
+from coffer.engine_routes import router as engine_router
 from coffer.errors import CofferError, where
 from coffer.middleware import note_damage
 from coffer.routes import router as own_router
 from gateway.api import router as gateway_router
 from memory.api import router as memory_router
+from transcripts.api import router as transcripts_router
 
 log = logging.getLogger("coffer.api")
 
@@ -32,7 +35,7 @@ api = NinjaAPI(
 )
 
 
-for _router in (memory_router, gateway_router, own_router):
+for _router in (memory_router, agents_router, gateway_router, transcripts_router, engine_router, own_router):
     api.add_router("", _router)
 
 

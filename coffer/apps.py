@@ -10,8 +10,10 @@ class CofferConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from coffer import audit, checks, db, registry  # noqa: F401, PLC0415 - models first; checks register themselves
+        # Models first; checks and admin register themselves.
+        from coffer import audit, checks, db, engine_admin, llm, registry  # noqa: F401, PLC0415
 
+        registry.add_health_check("engine", llm.health)
         registry.add_activity_source("changes", "Changes", audit.recent)
         registry.add_navigation("Admin", "admin:index", order=90, under=("/admin/",))
         connection_created.connect(db.remember_inode, dispatch_uid="coffer.db")

@@ -17,7 +17,7 @@ from logging.handlers import RotatingFileHandler
 
 import django
 
-from coffer import launchers, logs, paths
+from coffer import launchers, logs, paths, registry
 
 GRACE = 4.0  # seconds a running job gets to finish when the daemon ends
 _LONGEST_WAIT = 60.0
@@ -100,8 +100,11 @@ def main() -> int:
     logs.to(logging.StreamHandler())
 
     from django_q.cluster import Cluster  # noqa: PLC0415 - needs Django to be set up
-    from django_q.signals import post_execute  # noqa: PLC0415
+    from django_q.signals import post_execute, post_spawn  # noqa: PLC0415
 
+    _arm_recurring()
+    pipe = os.dup(sys.stdin.fileno())  # a worker loses its standard input when it is forked
+    post_spawn.connect(lambda **_: _watch(pipe), weak=False)
     post_execute.connect(_note_failure)
     cluster = Cluster()
     cluster.start()
@@ -111,6 +114,33 @@ def main() -> int:
     killer.start()
     cluster.stop()
     return 0
+
+
+def _arm_recurring() -> None:
+    """Have the recurring jobs done now, and every hour from now on."""
+    from django.db import DatabaseError, connections, transaction  # noqa: PLC0415 - as above
+    from django.utils import timezone  # noqa: PLC0415
+    from django_q.models import Schedule  # noqa: PLC0415
+
+    try:
+        with transaction.atomic():
+            for name, job in registry.recurring().items():
+                row = {"func": job, "schedule_type": Schedule.HOURLY, "next_run": timezone.now(), "repeats": -1}
+                Schedule.objects.update_or_create(name=name, defaults=row)
+    except DatabaseError as error:  # then the rows of the start before last: an hour later it is done all the same
+        log.warning("recurring jobs not armed error=%s", type(error).__name__)
+    connections.close_all()  # the workers are forked from here
+
+
+def _watch(pipe: int) -> None:
+    """Run in each worker: when the daemon ends, so does the call of a model that a job waits for."""
+    from coffer import llm  # noqa: PLC0415 - its models need Django to be set up
+
+    def watch() -> None:
+        multiprocessing.connection.wait([pipe])
+        llm.shut_down()
+
+    threading.Thread(target=watch, name="coffer-daemon-watch", daemon=True).start()
 
 
 def _note_failure(task: dict[str, object], **_: object) -> None:

@@ -136,6 +136,9 @@ class Daemon(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close for requests; from here the end is certain, even when a thread never comes back."""
+        from coffer import llm  # noqa: PLC0415 - its models need Django to be set up
+
+        llm.shut_down()
         threading.Thread(target=self._force, daemon=True).start()
         self._cluster.ask_to_stop()
         _remove_daemon_file()

@@ -24,6 +24,51 @@ SETTINGS = (
     Setting("COFFER_AUTOSTART", "1", "Whether shim and hook start a daemon when none runs."),
     Setting("COFFER_MAX_FACT_CHARS", "8192", "Longest text of one fact, in characters; a store may set its own."),
     Setting("COFFER_PREFERRED_EDITOR", "default", "Id of the editor that files open in; decides over the preference."),
+    Setting(
+        "COFFER_LLM_BASE_URL",
+        "",
+        "Address of an OpenAI-compatible endpoint; with COFFER_LLM_MODEL it is the engine, ahead of saved connections.",
+    ),
+    Setting("COFFER_LLM_MODEL", "", "Model to ask there."),
+    Setting("COFFER_LLM_API_KEY", "", "Its key, where one is needed; COFFER_LLM_API_KEY_FILE may name a file with it."),
+    Setting(
+        "COFFER_LLM_ALLOW",
+        "organize,distill",
+        "What may be sent there: organize (notes and topics), distill (agents' sessions), both, or none.",
+    ),
+    Setting("COFFER_LLM_TIMEOUT", "120", "Seconds that one call of a model may take."),
+    Setting("COFFER_LLM_RETRIES", "2", "How often a call is repeated after 429, 5xx or a lost connection."),
+    Setting("COFFER_LLM_DAY_CALLS", "300", "Calls of a model in one UTC day, at most; 0 makes none."),
+    Setting("COFFER_LLM_DAY_TOKENS", "2000000", "Tokens sent and received in one UTC day, at most."),
+    Setting(
+        "COFFER_RETRIEVAL",
+        "keyword",
+        "How stores are searched that do not say so themselves: keyword, or hybrid, which adds the nearest vectors.",
+    ),
+    Setting(
+        "COFFER_EMBEDDING_BASE_URL",
+        "",
+        "Address of an OpenAI-compatible endpoint that makes the vectors; without it the local model does, if there.",
+    ),
+    Setting("COFFER_EMBEDDING_MODEL", "", "Embedding model to ask there; with the address it is the connection."),
+    Setting(
+        "COFFER_EMBEDDING_API_KEY",
+        "",
+        "Its key, where one is needed; COFFER_EMBEDDING_API_KEY_FILE may name a file with it.",
+    ),
+    Setting("COFFER_ORGANIZE", "1", "Whether stores are organized by themselves, once a model is connected."),
+    Setting("COFFER_ORGANIZE_IDLE", "300", "Seconds without a write after which that happens."),
+    Setting("COFFER_REORG_STEPS", "24", "How often a model is asked for its next step in one reorganization, at most."),
+    Setting("COFFER_DISTILL", "1", "Whether sessions are distilled by themselves, once a model is connected."),
+    Setting("COFFER_DISTILL_SETTLED", "900", "Seconds without activity after which a session counts as settled."),
+    Setting("COFFER_DISTILL_DAYS", "7", "How many days back settled sessions are looked for."),
+    Setting("COFFER_DISTILL_PER_PASS", "20", "Sessions that one pass distills at most; the others follow hourly."),
+    Setting(
+        "COFFER_RULES_REVIEW",
+        "global",
+        "Which rules of the engine's making no session is told until a person keeps them: all, global or none.",
+    ),
+    Setting("COFFER_BUNDLE_BYTES", "9900", "Most UTF-8 bytes that a session starts with, 3000 to 10000."),
     Setting("COFFER_LOG_LEVEL", "INFO", "Least level written to logs/: DEBUG, INFO, WARNING or ERROR."),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -92,6 +137,14 @@ def choice(name: str, allowed: tuple[str, ...]) -> str:
 def source(name: str) -> str:
     """Where the value comes from: environment, config.env or default."""
     return _find(name)[1]
+
+
+def variable(name: str) -> tuple[str, str]:
+    """What any variable holds, a setting of ours or not, and its source as in ``source``; two blanks when unset."""
+    if name in os.environ:
+        return os.environ[name], "environment"
+    values = _config_file()
+    return (values[name], "config.env") if name in values else ("", "")
 
 
 def _find(name: str) -> tuple[str, str]:

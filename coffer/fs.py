@@ -35,18 +35,18 @@ def ensure_dir(path: Path) -> Path:
 
 def write(path: Path, data: bytes) -> None:
     """Replace a file as a whole; keeps the mode of the file it replaces (0600 for a new one)."""
-    with storage_errors(path), _temporary(path, data) as temporary:
+    with storage_errors(path), temporary(path, data) as name:
         with suppress(FileNotFoundError):
-            os.chmod(temporary, path.stat().st_mode & 0o777)
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
+            os.chmod(name, path.stat().st_mode & 0o777)
+        os.replace(name, path)
+        sync_folder(path.parent)
 
 
 def create(path: Path, data: bytes) -> None:
     """Make a new file (0600) without ever replacing one: FileExistsError when the name is taken."""
-    with storage_errors(path), _temporary(path, data) as temporary:
-        link_or_fail(temporary, path)
-        _sync_folder(path.parent)
+    with storage_errors(path), temporary(path, data) as name:
+        link_or_fail(name, path)
+        sync_folder(path.parent)
 
 
 def move(source: Path, target: Path) -> None:
@@ -54,8 +54,8 @@ def move(source: Path, target: Path) -> None:
     with storage_errors(target):
         link_or_fail(source, target)
         source.unlink()
-        _sync_folder(target.parent)
-        _sync_folder(source.parent)
+        sync_folder(target.parent)
+        sync_folder(source.parent)
 
 
 def link_or_fail(source: Path | str, target: Path) -> None:
@@ -134,7 +134,7 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes) -> Iterator[str]:
+def temporary(path: Path, data: bytes) -> Iterator[str]:
     """A durable file beside the path, under a hidden name that nobody reads; gone at the end unless it was renamed."""
     name = f"{path.parent}/.{path.name[:40]}.{secrets.token_hex(6)}.tmp"
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -150,17 +150,18 @@ def _temporary(path: Path, data: bytes) -> Iterator[str]:
             os.unlink(name)
 
 
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _taken(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,7 +10,8 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from coffer import db, later, registry
-from coffer.errors import CofferError, NotFound
+from coffer.errors import CofferError, MethodNotAllowed, NotFound
+from coffer.guard import SIGN_IN
 from coffer.middleware import GetResponse
 from coffer.registry import Finding
 
@@ -103,7 +104,8 @@ class Problems:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self._get_response(request)
+        response = self._get_response(request)
+        return not_allowed(request, response) if response.status_code == 405 else response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if isinstance(error, CofferError):
@@ -126,6 +128,23 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return render(request, "404.html", status=404)
 
 
+def not_allowed(request: HttpRequest, bare: HttpResponse) -> HttpResponse:
+    """In place of the empty answer to a verb that a route does not take; the header ``Allow`` names those it takes."""
+    if request.path.startswith("/api/"):
+        verbs = sorted(bare.headers.get("Allow", "").split(", "))
+        message = f"This route does not take {request.method}; it takes {' and '.join(verbs)}."
+        error = MethodNotAllowed(message, allowed=verbs)
+        response: HttpResponse = JsonResponse({"error": error.as_dict()}, status=error.status)
+    elif request.path == SIGN_IN:
+        return bare  # whoever asks may not be signed in, and the bar of a page tells how everything is
+    else:
+        response = problem(
+            request, 405, "This address only takes what a form sends; go back and use the page's button."
+        )
+    response.headers["Allow"] = bare.headers.get("Allow", "")
+    return response
+
+
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return problem(request, 403, "This is not for you to see or do. Go back to the stores and try another way.")
 
@@ -144,6 +163,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 _TITLES = {
     403: "Not allowed",
     404: "Not there",
+    405: "Not an address to open",
     409: "Changed meanwhile",
     413: "Too large to show",
     422: "That cannot be done",

@@ -33,6 +33,10 @@ def database() -> Path:
     return _below(home(), "coffer.sqlite3")
 
 
+def vectors() -> Path:
+    return _below(home(), "vectors.sqlite3")
+
+
 def locks() -> Path:
     return _below(home(), "locks")
 

@@ -2,7 +2,7 @@
 
 Doctor, status and the pages' banner read the health checks; a lost database is filled again by the rebuilders; only
 what lies in an openable place is opened; the pages' bar and time line are made of navigation entries and activity
-sources.
+sources. The background workers do the recurring jobs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -77,6 +77,7 @@ _rebuilders: dict[str, Rebuilder] = {}
 _openable: dict[str, Places] = {}
 _navigation: dict[str, NavigationEntry] = {}
 _activity: dict[str, ActivitySource] = {}
+_recurring: dict[str, str] = {}
 
 
 def add_health_check(name: str, check: HealthCheck) -> None:
@@ -103,6 +104,11 @@ def add_activity_source(name: str, title: str, read: Callable[[ActivityFilter], 
     _activity[name] = ActivitySource(name, title, read)
 
 
+def add_recurring(name: str, job: str) -> None:
+    """Register a job, by its dotted path, that the background workers do when they start and every hour."""
+    _recurring[name] = job
+
+
 def health() -> list[Finding]:
     """Ask every check, in the order of registration."""
     return [finding for check in _health_checks.values() for finding in check()]
@@ -121,6 +127,11 @@ def rebuild() -> None:
 def navigation() -> list[NavigationEntry]:
     """The bar, from left to right."""
     return sorted(_navigation.values(), key=lambda entry: entry.order)
+
+
+def recurring() -> dict[str, str]:
+    """Every recurring job by its name."""
+    return dict(_recurring)
 
 
 def activity_sources() -> list[ActivitySource]:

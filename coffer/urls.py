@@ -12,6 +12,8 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path(SIGN_IN.lstrip("/"), signin.sign_in, name="sign-in"),
     path("", include("memory.urls")),
+    path("", include("agents.urls")),
+    path("", include("transcripts.urls")),
 ]
 handler403 = "coffer.pages.forbidden"
 handler404 = "coffer.pages.not_found"

@@ -4,6 +4,7 @@ Times alone mean nothing on another machine. L, the lower bound of a recall, is 
 the bare full-text query on the same database, and twelve reads by primary key through Django's connection.
 """
 
+import json
 import os
 import random
 import sqlite3
@@ -27,6 +28,7 @@ django.setup()
 from django.db import connection  # noqa: E402 - Django must be set up first
 
 from agents import link  # noqa: E402
+from agents.services import context, registration  # noqa: E402
 from coffer import db, fs, later, launchers, paths  # noqa: E402
 from gateway.demo import Agent  # noqa: E402
 from memory import retrieval  # noqa: E402
@@ -36,6 +38,8 @@ from memory.services import facts, recall, stores  # noqa: E402
 
 Action = Callable[[], object]
 SETTLE_SECONDS = 2.1  # after which a file's time stamp is trusted
+LARGE = 10_000  # facts from which on the start of a session is measured: below, it costs more than a recall as it is
+BARE_START = "import http.client"  # what both small processes cannot do without
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ def _store_of(size: int, rounds: int) -> Iterator[Figure]:
     time.sleep(SETTLE_SECONDS)
     recall.recall([store], "settle")
     yield from _recall(store, size, rounds)
+    if size >= LARGE:
+        yield _session(store, size, rounds)
     yield _remember(store, size, rounds)
 
 
@@ -88,6 +94,20 @@ def _recall(store: Store, size: int, rounds: int) -> Iterator[Figure]:
     detail = f"L {least:.1f} ms; recall p50 {middle:.1f} ms, p95 {worst:.1f} ms"
     yield Figure(f"recall p50, {size} facts, in L", middle / least, 2.0, detail)
     yield Figure(f"recall p95, {size} facts, in L", worst / least, 4.0, detail)
+
+
+def _session(store: Store, size: int, rounds: int) -> Figure:
+    agent, place = registration.ensure("claude_code"), context.place_in(store.name)
+    context.preview(agent, place)
+    ids = list(Document.objects.filter(store=store).values_list("pk", flat=True)[:12])
+    bound, ours = [], []
+    for seed in range(rounds):
+        expression = retrieval.expression([store], _text(random.Random(seed), 4))
+        bound.append(_ms(partial(_lower_bound, store, expression, ids)))
+        ours.append(_ms(partial(context.preview, agent, place)))
+    least, middle = statistics.median(bound), statistics.median(ours)
+    detail = f"L {least:.1f} ms; session context {middle:.1f} ms"
+    return Figure(f"session context, {size} facts, in L", middle / least, 3.0, detail)
 
 
 def _lower_bound(store: Store, expression: str, ids: Sequence[int]) -> None:
@@ -182,6 +202,7 @@ def _daemon(rounds: int, slow_seconds: float) -> Iterator[Figure]:
         agent.call("coffer__recall", query="warm up", scope="global")
         before = _settled_pss()
         yield _shim_start()
+        yield _hook(folder)
         yield _through_shim(agent, rounds)
         yield _beside_slow(agent, folder, rounds, slow_seconds)
         after = _pss()
@@ -194,7 +215,7 @@ def _daemon(rounds: int, slow_seconds: float) -> Iterator[Figure]:
 
 def _shim_start() -> Figure:
     shim = str(paths.launchers() / "coffer-mcp-shim")
-    bare = [sys.executable, "-I", "-c", "import http.client"]
+    bare = [sys.executable, "-I", "-c", BARE_START]
     hello = (
         b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
         b'"clientInfo":{"name":"bench","version":"1"}}}\n'
@@ -217,8 +238,28 @@ def _shim_start() -> Figure:
         began = time.perf_counter()
         start()
     least, middle = statistics.median(bound), statistics.median(times)
-    detail = f"python -I -c 'import http.client' {least:.0f} ms; shim to answered initialize {middle:.0f} ms"
+    detail = f"python -I -c '{BARE_START}' {least:.0f} ms; shim to answered initialize {middle:.0f} ms"
     return Figure("shim start", middle / least, 3.0, detail)
+
+
+def _hook(folder: Path) -> Figure:
+    """The start of a session as an agent waits for it: the whole process, with what it prints."""
+    bare = [sys.executable, "-I", "-c", BARE_START]
+    command = [str(paths.launchers() / "coffer-hook"), "--agent", "claude_code", "--event", "SessionStart"]
+    told = json.dumps({"session_id": "bench", "cwd": str(folder), "source": "startup"}).encode()
+
+    def fire() -> None:
+        done = subprocess.run(command, input=told, capture_output=True, check=True)
+        assert b"additionalContext" in done.stdout  # noqa: S101 - silence would be fast, too
+
+    fire()
+    bound, ours = [], []
+    for _ in range(15):
+        bound.append(_ms(lambda: subprocess.run(bare, check=True)))
+        ours.append(_ms(fire))
+    least, middle = statistics.median(bound), statistics.median(ours)
+    detail = f"python -I -c '{BARE_START}' {least:.0f} ms; hook from start to exit {middle:.0f} ms"
+    return Figure("hook at a session's start", middle / least, 3.0, detail)
 
 
 def _through_shim(agent: Agent, rounds: int) -> Figure:

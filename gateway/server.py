@@ -1,7 +1,7 @@
 """The MCP server over streamable HTTP: stateless, one JSON answer per request, for clients of both protocol eras.
 
 It stands on the SDK's low-level server: the schemas and the texts of errors are then ours to the letter, and no empty
-lists of prompts and resources are announced.
+list of prompts is announced.
 """
 
 import json
@@ -14,12 +14,19 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
     TextContent,
+    TextResourceContents,
     ToolAnnotations,
 )
 from mcp_types import Tool as ToolEntry
@@ -30,6 +37,7 @@ from coffer.errors import CofferError
 from coffer.guard import BODY_LIMIT, Application, Message, Receive, Scope, Send
 from gateway import invocations
 from gateway.caller import Caller, identify
+from gateway.resources import INDEX, MIME_TYPE
 from gateway.tools import TOOLS, Tool
 
 PATH = "/mcp"
@@ -43,7 +51,7 @@ _ESCAPE = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a
 
 
 def build() -> Server[Any]:
-    """The server with its five tools."""
+    """The server with its five tools and one resource."""
     return Server(
         "coffer",
         title="Coffer",
@@ -51,6 +59,9 @@ def build() -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=_list_tools,
         on_call_tool=_call_tool,
+        on_list_resources=_list_resources,
+        on_list_resource_templates=_list_resource_templates,
+        on_read_resource=_read_resource,
     )
 
 
@@ -89,6 +100,36 @@ async def _call_tool(ctx: ServerRequestContext[Any, Any], params: CallToolReques
         return CallToolResult(content=[_text(f"{error.code}: {error.message}")], is_error=True)
     content = _text(json.dumps(answer.content, ensure_ascii=False))
     return CallToolResult(content=[content], structured_content=json.loads(content.text))
+
+
+async def _list_resources(
+    ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+) -> ListResourcesResult:
+    index = Resource(
+        uri=INDEX.name,
+        name="memory index",
+        title=INDEX.title,
+        description=INDEX.description,
+        mime_type=MIME_TYPE,
+    )
+    return ListResourcesResult(resources=[index])
+
+
+async def _list_resource_templates(
+    ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult(resource_templates=[])  # some clients ask, and take an error for a defect
+
+
+async def _read_resource(ctx: ServerRequestContext[Any, Any], params: ReadResourceRequestParams) -> ReadResourceResult:
+    if str(params.uri) != INDEX.name:
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no such resource; there is {INDEX.name}.")
+    try:
+        answer = await invocations.run(INDEX, _caller(ctx), {})
+    except CofferError as error:
+        raise MCPError(code=INTERNAL_ERROR, message=f"{error.code}: {error.message}") from None
+    text = _text(answer.content["text"]).text
+    return ReadResourceResult(contents=[TextResourceContents(uri=INDEX.name, mime_type=MIME_TYPE, text=text)])
 
 
 def _entry(tool: Tool) -> ToolEntry:

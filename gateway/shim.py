@@ -26,6 +26,7 @@ START_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
 _THREADS = 32
 _IDLE_CONNECTIONS = 8
+_REFUSED_SECONDS = 1.0
 _IDLE_SECONDS = 60.0  # less than the daemon keeps one: a request must not meet its closing
 _PARSE_ERROR, _INVALID_REQUEST, _INTERNAL_ERROR = -32700, -32600, -32603
 _VERSION_KEY, _CLIENT_KEY = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo"
@@ -103,6 +104,7 @@ class Relay:
         self._negotiated = threading.Event()
         self._negotiated.set()
         self._idle: list[tuple[float, link.Connection]] = []
+        self._refusal = 0.0, ""
         self._under_way: dict[str, Message] = {}
         self._lock = threading.Lock()
         self._crew = _Crew(self._carry)
@@ -239,7 +241,20 @@ class Relay:
                 if connection.usable() and time.monotonic() - since < _IDLE_SECONDS:
                     return connection
                 connection.close()
-        return link.ensure(START_SECONDS)
+        return self._ensure()
+
+    def _ensure(self) -> link.Connection:
+        """A new connection; when there was none just now, the same refusal at once: clients try in several ways."""
+        with self._lock:
+            until, words = self._refusal
+        if time.monotonic() < until:
+            raise link.NoDaemon(words)
+        try:
+            return link.ensure(START_SECONDS)
+        except link.NoDaemon as error:
+            with self._lock:
+                self._refusal = time.monotonic() + _REFUSED_SECONDS, str(error)
+            raise
 
     def _keep(self, connection: link.Connection) -> None:
         with self._lock:

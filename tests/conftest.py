@@ -58,14 +58,20 @@ def home(
     monkeypatch.setenv("COFFER_HOME", str(coffer))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(person / ".gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for name in ("XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID"):
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID", *_engine_settings()):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(later, "_dropped", 0)
     connections.close_all()
     monkeypatch.setitem(connections.settings["default"], "NAME", str(coffer / "coffer.sqlite3"))
     with django_db_blocker.unblock():
         yield coffer
         later.flush()
         connections.close_all()
+
+
+def _engine_settings() -> list[str]:
+    """The person's own engine is none of the tests' business."""
+    return [name for name in os.environ if name.startswith("COFFER_LLM_")]
 
 
 @pytest.fixture
@@ -134,3 +140,6 @@ def api() -> Api:
     from coffer import auth
 
     return Api(auth.token())
+
+
+from tests.fake_llm import fake_llm  # noqa: E402, F401 - a fixture for every folder

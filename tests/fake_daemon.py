@@ -1,8 +1,10 @@
 """A stand-in for the daemon that proves itself, notes what it is sent, and misbehaves on request."""
 
+import fcntl
 import hashlib
 import hmac
 import json
+import os
 import socket
 import threading
 import time
@@ -15,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "a-token-for-tests-only"
+AGENTS = "/api/v1/agents/"
 
 
 @dataclass
@@ -39,15 +42,17 @@ class Reply:
 
 
 Script = Callable[[Any], Reply | None]
+CONTEXT = "what this project remembers"
 
 
 @dataclass
 class FakeDaemon:
-    """Answers ``/mcp`` by ``script``, or with an echo of the params where that gives None."""
+    """Answers ``/mcp`` by ``script``, or with an echo of the params where that gives None; hooks by ``context``."""
 
     home: Path
     honest: bool = True
     script: Script = lambda body: None
+    context: Callable[["Seen"], Reply] = lambda seen: Reply(json.dumps({"additional_context": CONTEXT}).encode())
     seen: list[Seen] = field(default_factory=list)
     open: list[socket.socket] = field(default_factory=list)
 
@@ -65,6 +70,9 @@ class FakeDaemon:
                 pass
 
             def do_GET(self) -> None:
+                if self.path.startswith(AGENTS):
+                    self.reply(daemon.context(daemon.note(self, b"")))
+                    return
                 nonce = parse_qs(urlsplit(self.path).query).get("nonce", [""])[0]
                 message = f"{nonce}:{self.server.server_address[1]}".encode()
                 proof = hmac.new(TOKEN.encode(), message, hashlib.sha256).hexdigest()
@@ -72,9 +80,13 @@ class FakeDaemon:
                 self.answer(Reply(json.dumps({"status": "ok", "proof": proof if daemon.honest else "0" * 64}).encode()))
 
             def do_POST(self) -> None:
-                line = self.rfile.read(int(self.headers["Content-Length"]))
-                body = daemon.note(self, line).body
-                reply = daemon.script(body) or echo(body)
+                seen = daemon.note(self, self.rfile.read(int(self.headers["Content-Length"])))
+                if self.path.startswith(AGENTS):
+                    self.reply(daemon.context(seen))
+                else:
+                    self.reply(daemon.script(seen.body) or echo(seen.body))
+
+            def reply(self, reply: Reply) -> None:
                 if reply.after is not None:
                     reply.after.wait(30)
                 if reply.hang_up:
@@ -95,6 +107,10 @@ class FakeDaemon:
             def handle_error(self, *_: object) -> None:
                 pass  # a client that went away is part of some tests
 
+        locks = self.home / "locks"
+        locks.mkdir(exist_ok=True)
+        self._lock = os.open(locks / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._server = Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -111,6 +127,10 @@ class FakeDaemon:
     def calls(self, method: str) -> list[Seen]:
         return [seen for seen in self.seen if seen.body is not None and seen.body.get("method") == method]
 
+    def asked(self) -> list[Seen]:
+        """What hooks asked."""
+        return [seen for seen in self.seen if seen.path.startswith(AGENTS)]
+
     def close(self) -> None:
         """Stop listening, and hang up on everybody."""
         self._server.shutdown()
@@ -118,6 +138,7 @@ class FakeDaemon:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._server.server_close()
+        os.close(self._lock)
 
 
 def echo(body: Any) -> Reply:

@@ -19,6 +19,7 @@ from agents import link
 from coffer import launchers
 
 PATIENCE = 30.0
+HOOK_SECONDS = 5.0  # it promises 2; the rest is for starting processes on a machine that runs many tests at once
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test-client", "version": "1"}}
 
 
@@ -88,6 +89,31 @@ class Machine:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return Shim(self.popen([str(launchers_made), *arguments], **{**pipes, **options}))
 
+    def hook(
+        self, given: Any = None, *, agent: str = "claude_code", event: str = "SessionStart", **options: Any
+    ) -> "Fired":
+        """Run a hook as an agent does, with this JSON (or these bytes) on stdin; it must end in time, with code 0."""
+        data = given if isinstance(given, bytes) else b"" if given is None else json.dumps(given).encode()
+        options = {"env": self.env, "cwd": self.home.parent, **options}
+        if "stdin" not in options:
+            options["input"] = data
+        done = subprocess.run(
+            self.hook_command(agent, event), capture_output=True, timeout=HOOK_SECONDS, check=False, **options
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        return Fired(done.stdout)
+
+    def told(self, given: Any = None, **options: Any) -> "Fired":
+        """The same where an answer is due: a machine that is too busy for the limit of a hook gets more of them."""
+        for _ in range(5):
+            fired = self.hook(given, **options)
+            if fired.stdout:
+                break
+        return fired
+
+    def hook_command(self, agent: str = "claude_code", event: str = "SessionStart") -> list[str]:
+        return [str(self.home / "bin" / "coffer-hook"), "--agent", agent, "--event", event]
+
     def processes(self, kind: str = "") -> list[int]:
         """The pids of all that name this home on their command line: daemon, cluster and shims."""
         listed = subprocess.run(["ps", "-ww", "-eo", "pid=,stat=,args="], capture_output=True, text=True, check=True)
@@ -112,6 +138,22 @@ class Machine:
                 os.kill(pid, signal.SIGKILL)
         assert stopped.returncode == 0, stopped.stderr
         assert not left, "processes were left over"
+
+
+class Fired:
+    """What a hook printed: nothing, or one line of JSON."""
+
+    def __init__(self, stdout: bytes) -> None:
+        self.stdout = stdout
+        self.envelope: dict[str, Any] = json.loads(stdout) if stdout else {}
+        assert stdout == b"" or stdout.endswith(b"}\n")
+        assert stdout.count(b"\n") <= 1
+
+    @property
+    def context(self) -> str:
+        """The text that the agent adds to its session, in whichever envelope; empty for silence."""
+        inner = self.envelope.get("hookSpecificOutput", {})
+        return str(inner.get("additionalContext") or self.envelope.get("additional_context") or "")
 
 
 class Shim:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 Event = Literal["SessionStart", "SessionEnd", "UserPromptSubmit"]
-Format = Literal["json", "toml", "text"]
+Format = Literal["json", "jsonc", "toml", "text"]  # json: an agent that reads nothing of a file with comments in it
 Purpose = Literal["hooks", "mcp", "native memory"]
 
 HOOK, SHIM = "coffer-hook", "coffer-mcp-shim"
@@ -32,14 +32,21 @@ class Entry:
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A file of an agent and what should stand in it; ``text`` is the whole of a file that is ours alone."""
+    """A file of an agent and what should stand in it.
+
+    ``text`` is the whole of a file that is ours alone, whose first line tells that it is, and ``about`` what it is for;
+    an ``optional`` one is made only where there is none, and what others add to it stays.
+    """
 
     path: Path
     format: Format
     purpose: Purpose
     entries: tuple[Entry, ...] = ()
     text: str = ""
+    about: str = ""
+    optional: bool = False
     base: tuple[Entry, ...] = ()  # members that a new file needs beside ours, and that are not ours where they exist
+    leftovers: tuple[tuple[str, ...], ...] = ()  # members that the agent made for our entries; they go with those
     elsewhere: tuple[Path, ...] = ()  # other names that the agent reads: one that exists is used when ``path`` does not
 
 
@@ -90,6 +97,10 @@ class Kind:
         """The file that switches its own memory off, with the members that do (FR-052)."""
         return None
 
+    def hooks_off(self, place: Place) -> ConfigFile | None:
+        """The file in which a person switches all hooks off, with the member that does."""
+        return None
+
     def _asked(self, prompt_context: bool) -> tuple[Event, ...]:
         return tuple(event for event in self.events if event != "UserPromptSubmit" or prompt_context)
 
@@ -104,11 +115,19 @@ def shim_arguments(name: str) -> list[str]:
 
 
 def is_ours(value: object) -> bool:
-    """Whether a value in an agent's configuration is an entry of ours: a command in it has the name of a launcher."""
-    if isinstance(value, dict):
-        command = value.get("command")
-        return _is_launcher(command) or any(is_ours(one) for one in value.get("hooks") or [] if isinstance(one, dict))
-    return False
+    """Whether a value is ours alone: a server or hook that runs a launcher, or a group of nothing but such hooks."""
+    if not isinstance(value, dict):
+        return False
+    hooks = value.get("hooks")
+    if isinstance(hooks, list) and hooks:
+        return all(map(is_ours, hooks))
+    return _is_launcher(value.get("command"))
+
+
+def ours_within(value: object) -> list[int]:
+    """The positions of our hooks in a group that holds others as well."""
+    hooks = value.get("hooks") if isinstance(value, dict) and not is_ours(value) else None
+    return [place for place, hook in enumerate(hooks) if is_ours(hook)] if isinstance(hooks, list) else []
 
 
 def grouped_hooks(

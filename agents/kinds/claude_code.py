@@ -36,3 +36,6 @@ class ClaudeCode(Kind):
         return ConfigFile(
             place.folder / "settings.json", "json", "native memory", (Entry(("autoMemoryEnabled",), False),)
         )
+
+    def hooks_off(self, place: Place) -> ConfigFile:
+        return ConfigFile(place.folder / "settings.json", "json", "hooks", (Entry(("disableAllHooks",), True),))

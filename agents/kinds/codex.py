@@ -32,3 +32,6 @@ class Codex(Kind):
         return ConfigFile(
             place.folder / "config.toml", "toml", "native memory", tuple(Entry(keys, False) for keys in off)
         )
+
+    def hooks_off(self, place: Place) -> ConfigFile:
+        return ConfigFile(place.folder / "config.toml", "toml", "hooks", (Entry(("features", "hooks"), False),))

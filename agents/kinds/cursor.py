@@ -24,8 +24,8 @@ class Cursor(Kind):
             )
             for event in events
         )
-        return ConfigFile(place.folder / "hooks.json", "json", "hooks", entries, base=(Entry(("version",), 1),))
+        return ConfigFile(place.folder / "hooks.json", "jsonc", "hooks", entries, base=(Entry(("version",), 1),))
 
     def mcp(self, place: Place, name: str, launchers: Path) -> ConfigFile:
         server = {"command": str(launchers / SHIM), "args": shim_arguments(name)}
-        return ConfigFile(place.folder / "mcp.json", "json", "mcp", (Entry(("mcpServers", SERVER), server),))
+        return ConfigFile(place.folder / "mcp.json", "jsonc", "mcp", (Entry(("mcpServers", SERVER), server),))

@@ -15,9 +15,12 @@ class GeminiCli(Kind):
     def hooks(self, place: Place, name: str, launchers: Path, events: tuple[Event, ...]) -> ConfigFile:
         timeouts: dict[Event, int] = {"SessionStart": 5000, "SessionEnd": 5000}  # milliseconds here
         return ConfigFile(
-            place.folder / "settings.json", "json", "hooks", grouped_hooks(launchers, name, events, timeouts)
+            place.folder / "settings.json", "jsonc", "hooks", grouped_hooks(launchers, name, events, timeouts)
         )
 
     def mcp(self, place: Place, name: str, launchers: Path) -> ConfigFile:
         server = {"command": str(launchers / SHIM), "args": shim_arguments(name)}
-        return ConfigFile(place.folder / "settings.json", "json", "mcp", (Entry(("mcpServers", SERVER), server),))
+        return ConfigFile(place.folder / "settings.json", "jsonc", "mcp", (Entry(("mcpServers", SERVER), server),))
+
+    def hooks_off(self, place: Place) -> ConfigFile:
+        return ConfigFile(place.folder / "settings.json", "jsonc", "hooks", (Entry(("hooksConfig", "enabled"), False),))

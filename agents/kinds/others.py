@@ -14,7 +14,7 @@ class CopilotCli(Kind):
 
     def mcp(self, place: Place, name: str, launchers: Path) -> ConfigFile:
         server = {"type": "local", "command": str(launchers / SHIM), "args": shim_arguments(name), "tools": ["*"]}
-        return ConfigFile(place.folder / "mcp-config.json", "json", "mcp", (Entry(("mcpServers", SERVER), server),))
+        return ConfigFile(place.folder / "mcp-config.json", "jsonc", "mcp", (Entry(("mcpServers", SERVER), server),))
 
 
 class OpenClaw(Kind):

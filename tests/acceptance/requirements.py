@@ -17,8 +17,6 @@ class Scenario(NamedTuple):
 
 _HOOKS = "session hooks come with the agents' connections"
 _ENGINE = "needs the engine: connections, organizer and reorganization"
-_SESSIONS = "needs the readers of past sessions and the distiller"
-_MERGE = "store consolidation comes with project identity over time"
 
 SCENARIOS = (
     Scenario("project memory follows the repository across checkout paths", "covered"),
@@ -57,30 +55,43 @@ SCENARIOS = (
         "a scene before that loses a line is archived in superseded/ rather than overwritten without a trace",
     ),
     Scenario("resume reports no handoff for a fresh branch", "covered"),
-    Scenario("distill-transcript-to-memory", "open", _SESSIONS),
-    Scenario("browse an agent's transcript history with title, search, and sort", "open", _SESSIONS),
-    Scenario("the organizer drains the inbox into a topic document", "open", _ENGINE),
-    Scenario("organizing merges a note into an existing topic without clobbering it", "open", _ENGINE),
-    Scenario("organize is a no-op when no internal model is configured", "open", _ENGINE),
+    Scenario(
+        "distill-transcript-to-memory",
+        "changed",
+        "what memory says already is not written again; sessions of Gemini CLI, Copilot CLI, OpenClaw and Hermes are "
+        "read too where they record a working directory, and OpenCode's from its databases",
+    ),
+    Scenario("browse an agent's transcript history with title, search, and sort", "covered"),
+    Scenario("the organizer drains the inbox into a topic document", "covered"),
+    Scenario("organizing merges a note into an existing topic without clobbering it", "covered"),
+    Scenario("organize is a no-op when no internal model is configured", "covered"),
     Scenario("a topic document recalls at passage granularity", "covered"),
     Scenario("the reorg pass consolidates duplicate topic documents", "open", _ENGINE),
     Scenario("reorg never destroys content — a superseded topic stays recoverable", "open", _ENGINE),
     Scenario("reorg is a no-op when no internal model is configured", "open", _ENGINE),
     Scenario("固化 promotes a recurring journal pattern into a knowledge topic", "open", _ENGINE),
     Scenario("固化 promotes a recurring imperative pattern into the rules lane", "open", _ENGINE),
-    Scenario("memory is auto-organized after the store goes idle", "open", _ENGINE),
-    Scenario("the organizer routes a rule-shaped note into the rules lane", "open", _ENGINE),
+    Scenario("memory is auto-organized after the store goes idle", "covered"),
+    Scenario("the organizer routes a rule-shaped note into the rules lane", "covered"),
     Scenario("the rules read surface returns the stored rules", "covered"),
     Scenario("journal lane entries are readable for a store", "covered"),
     Scenario("handoff scenes are listed per branch for a store", "covered"),
     Scenario("the consolidation changelog is readable for a store", "covered"),
-    Scenario("rules bundle is injected at session start as context only", "open", _HOOKS),
-    Scenario("the bundle carries the two seeded built-in rules", "open", _HOOKS),
-    Scenario("session-end distils the closed session into the journal", "open", _HOOKS),
-    Scenario("a failed or hook-less injection never blocks the agent", "open", _HOOKS),
-    Scenario("disable_native_memory turns native memory off and restores it", "open", _HOOKS),
-    Scenario("merge scan proposes same-project stores", "open", _MERGE),
-    Scenario("merge scan degrades cleanly without an internal engine", "open", _MERGE),
-    Scenario("merging two stores consolidates additively and retires the source", "open", _MERGE),
-    Scenario("a merged identity resolves to the surviving store", "open", _MERGE),
+    Scenario("rules bundle is injected at session start as context only", "covered"),
+    Scenario("the bundle carries the two seeded built-in rules", "covered"),
+    Scenario(
+        "session-end distils the closed session into the journal",
+        "changed",
+        "the route queues and answers at once; Codex has an event for the end of a session since 0.145, and uses it",
+    ),
+    Scenario("a failed or hook-less injection never blocks the agent", "covered"),
+    Scenario("disable_native_memory turns native memory off and restores it", "covered"),
+    Scenario("merge scan proposes same-project stores", "covered"),
+    Scenario("merge scan degrades cleanly without an internal engine", "covered"),
+    Scenario(
+        "merging two stores consolidates additively and retires the source",
+        "changed",
+        "entries are joined by time and content, not by time alone; the source is kept in retired/, for an undo",
+    ),
+    Scenario("a merged identity resolves to the surviving store", "covered"),
 )

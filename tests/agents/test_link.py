@@ -2,6 +2,7 @@
 
 import http.server
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -119,13 +120,15 @@ def test_bc038_proxies_of_the_environment_are_not_asked(fake: FakeDaemon, monkey
 
 
 def test_bc011_a_daemon_gets_a_clean_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "PYTHONHOME", "VIRTUAL_ENV", "HTTPS_PROXY", "CLAUDE_CODE_SESSION_ID"):
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "PYTHONHOME", "VIRTUAL_ENV", "OPENAI_API_KEY", "CLAUDE_CODE_SESSION_ID"):
         monkeypatch.setenv(name, "/elsewhere")
-    for name in ("LC_ALL", "TZ", "XDG_CONFIG_HOME", "COFFER_PORT"):
+    for name in ("LC_ALL", "TZ", "XDG_CONFIG_HOME", "COFFER_PORT", "HTTPS_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "kept")
     found = link.environment()
     assert "/elsewhere" not in found.values()
-    assert [found[name] for name in ("LC_ALL", "TZ", "XDG_CONFIG_HOME", "COFFER_PORT")] == ["kept"] * 4
+    assert {name for name, value in found.items() if value == "kept"} == {
+        *("LC_ALL", "TZ", "XDG_CONFIG_HOME", "COFFER_PORT", "HTTPS_PROXY", "no_proxy")
+    }
     assert found["COFFER_HOME"] == str(home)
 
 
@@ -149,6 +152,17 @@ def test_a_daemon_that_cannot_start_says_why_at_once(machine: Machine, monkeypat
     with pytest.raises(link.NoDaemon, match="COFFER_LOG_LEVEL is 'LOUD'"):
         link.ensure(60)
     assert time.monotonic() - started < 20
+
+
+def test_a_daemon_that_hangs_is_not_waited_for(machine: Machine) -> None:
+    pid = machine.up()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    started = time.monotonic()
+    with pytest.raises(link.NoDaemon, match=f"process {pid}\\) does not answer; `coffer down` ends it"):
+        link.ensure(60)
+    assert time.monotonic() - started < 20
+    os.kill(pid, signal.SIGCONT)
+    eventually(link.connect).close()
 
 
 def test_bc116_of_ten_that_ask_at_once_one_starts_the_daemon(machine: Machine) -> None:

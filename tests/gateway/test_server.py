@@ -77,7 +77,11 @@ def test_both_eras_list_the_five_tools_and_say_who_answers(address: str, repo: P
         if mode != "2026-07-28":  # pinned without asking: the client makes the server's introduction up
             assert client.server_info.name == "coffer"
             assert client.instructions == server.INSTRUCTIONS
-            assert client.server_capabilities.model_dump(exclude_none=True) == {"tools": {"list_changed": False}}
+            announced = client.server_capabilities.model_dump(exclude_none=True)
+            assert announced == {
+                "tools": {"list_changed": False},
+                "resources": {"list_changed": False, "subscribe": False},
+            }
 
     run(address, repo, talk, mode)
 

@@ -24,7 +24,7 @@ def sample(relative: str) -> Path:
 
 def source(path: Path) -> Source:
     about = path.stat()
-    return Source(path, about.st_size, about.st_mtime_ns)
+    return Source(str(path), about.st_size, about.st_mtime_ns)
 
 
 def session(agent: str, path: Path) -> Session:

@@ -19,6 +19,9 @@ from transcripts.readers.values import from_nanos
 VERSION = 1
 """Goes up whenever readers make something else of the same bytes: what was kept under another version is worthless."""
 
+UNREADABLE = "the file cannot be read"
+"""How the note of a session begins whose file is there and could not be opened."""
+
 Role = Literal["user", "assistant"]
 State = Mapping[str, Any]
 """Where a reading stopped, to continue from: JSON values of the reader's own, without any text but titles."""
@@ -33,36 +36,49 @@ class Unreadable(CofferError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, database or tree of small files that holds sessions.
+    """A file, database or tree of small files that holds sessions, at an absolute place.
 
     `size` (bytes) and `mtime_ns` change whenever its content may have. `over` names databases whose sessions win over
     those of this source. One with a `problem` is there but cannot be read: `resume` raises it.
     """
 
-    path: Path
+    place: str  # thousands are made to look at them only, and a Path costs more than the look
     size: int
     mtime_ns: int
     over: tuple[Path, ...] = ()
     problem: str = ""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.place)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.place.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What a person typed or what the agent answered, without anything that tools, hooks or the agent put in.
 
-    `at` is None where the agent records no time. `uid` finds the same turn again in a fork or a resumed copy: the
-    agent's own id where copies keep it, else the `digest`. Copies that get new ids too are found by the digest alone.
+    `at` is None where the agent records no time, `own_id` the agent's own id where copies of the turn keep it.
     """
 
     role: Role
     text: str
     at: datetime | None
-    uid: str
+    own_id: str = ""
+
+    @property
+    def uid(self) -> str:
+        """What finds the same turn again in a fork or a resumed copy; copies with new ids have the digest alone."""
+        return self.own_id or self.digest
 
     @property
     def digest(self) -> str:
-        """A hash of role and text, white space folded."""
-        return digest(self.role, self.text)
+        """A hash of role and text, white space folded: copies of a turn have the same."""
+        return hashlib.blake2b(f"{self.role}\0{' '.join(self.text.split())}".encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +164,13 @@ class Reader(ABC):
     def turns(self, source: Source, session_id: str) -> Iterator[Turn]:
         """The conversation of one session in order, in flat memory. Raises Unreadable, also in the middle."""
 
+    def names_file(self, home: Path, env: Mapping[str, str]) -> Path | None:
+        """The file that `names` reads; None for an agent that keeps no names outside its sessions."""
+        return None
+
     def names(self, home: Path, env: Mapping[str, str]) -> dict[str, str]:
         """Names of sessions, by session id, that the agent keeps outside them; they are own titles, and outrank."""
         return {}
 
     @abstractmethod
     def _resume(self, source: Source, state: State | None) -> tuple[list[Session], State | None]: ...
-
-
-def digest(role: Role, text: str) -> str:
-    """A hash of role and text, white space folded: copies of a turn have the same."""
-    return hashlib.blake2b(f"{role}\0{' '.join(text.split())}".encode(), digest_size=16).hexdigest()

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from transcripts.readers import files, values
-from transcripts.readers.base import Session, Source, Turn, digest
+from transcripts.readers.base import Session, Source, Turn
 from transcripts.readers.jsonl import JsonlReader, Summary
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_SEEN_CHARS = 12
+_SEEN_CHARS, _UUID_CHARS = 12, 36
 _INJECTED = (
     "command-name", "command-message", "command-args", "local-command-stdout", "local-command-stderr",
     "local-command-caveat", "bash-input", "bash-stdout", "bash-stderr", "task-notification", "system-reminder",
@@ -59,9 +59,9 @@ class _Summary(Summary):
             return self._message(kind, record, at)
         if not self.named or session in (None, self.session_id):  # titles of other sessions stand here too
             if kind == "ai-title":
-                self.title = values.one_line(record.get("aiTitle")) or self.title
+                self.title = values.opening(record.get("aiTitle")) or self.title
             elif kind == "custom-title":
-                self.own_title = values.one_line(record.get("customTitle")) or self.own_title
+                self.own_title = values.opening(record.get("customTitle")) or self.own_title
         return None
 
     def session(self, agent: str, source: Source, *told: Any) -> Session:
@@ -92,7 +92,7 @@ class _Summary(Summary):
         message = values.mapping(record.get("message"))
         if kind == "user":
             typed = "" if _by_program(record) else _typed(message.get("content"))
-            return self.count(Turn("user", typed, at, uid or digest("user", typed))) if typed else None
+            return self.count(Turn("user", typed, at, uid)) if typed else None
         return self._answer(record, message, uid, at)
 
     def _answer(self, record: dict[str, Any], message: dict[str, Any], uid: str, at: datetime | None) -> Turn | None:
@@ -101,7 +101,7 @@ class _Summary(Summary):
         if not said or record.get("isApiErrorMessage") or message.get("model") == "<synthetic>":
             return None
         known = values.text(message.get("id")) or uid
-        turn = Turn("assistant", said, at, known or digest("assistant", said))
+        turn = Turn("assistant", said, at, known)
         return turn if known and self._met(f"answer {known}") else self.count(turn)
 
     def _met(self, key: str) -> bool:
@@ -122,7 +122,7 @@ class ClaudeCode(JsonlReader):
     def sources(self, home: Path, env: Mapping[str, str]) -> Iterator[Source]:
         root = Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude")
         for source in files.walk(root / "projects", 1, (".jsonl",)):
-            if not source.path.name.startswith("agent-"):  # work of subagents, beside the sessions in 2.0
+            if not source.name.startswith("agent-"):  # work of subagents, beside the sessions in 2.0
                 yield source
 
     def turns(self, source: Source, session_id: str) -> Iterator[Turn]:
@@ -141,21 +141,22 @@ class ClaudeCode(JsonlReader):
 def _typed(content: Any) -> str:
     """What a person put into a record: nothing when it holds a tool's result or only what the agent wrapped."""
     blocks = values.items(content)
-    if any(block.get("type") == "tool_result" for block in blocks):
+    kinds = [block.get("type") for block in blocks]
+    if "tool_result" in kinds:
         return ""
     texts = [text for text in _texts(content) if not text.lstrip().startswith(_WRAPPERS)]
     typed = _joined(values.without_spans(text, _SPANS) for text in texts)
-    return typed or (values.IMAGE if any(block.get("type") == "image" for block in blocks) else "")
+    return typed or (values.IMAGE if "image" in kinds else "")
 
 
 def _by_program(record: dict[str, Any]) -> bool:
     """Whether the record says that nobody typed it."""
-    flags = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
-    origin = values.mapping(record.get("origin")).get("kind")
-    return (
-        any(record.get(flag) for flag in flags)
+    return bool(
+        record.get("isMeta")
+        or record.get("isCompactSummary")
+        or record.get("isVisibleInTranscriptOnly")
         or record.get("promptSource") == "system"
-        or origin == "task-notification"
+        or values.mapping(record.get("origin")).get("kind") == "task-notification"
     )
 
 
@@ -170,4 +171,6 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _short(key: str) -> str:
+    if len(key) == _UUID_CHARS and key[14] == "4" and key[-13] == "-":
+        return key[-_SEEN_CHARS:]  # random already
     return hashlib.blake2b(key.encode(), digest_size=_SEEN_CHARS // 2).hexdigest()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from transcripts.readers import files, lines, values
-from transcripts.readers.base import Session, Source, Turn, digest
+from transcripts.readers.base import Session, Source, Turn
 from transcripts.readers.jsonl import JsonlReader, Summary, readable
 
 _UUID_AT_END = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.IGNORECASE)
@@ -41,8 +41,8 @@ class _Summary(Summary):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        found = _UUID_AT_END.search(_stem(path))
-        return cls(session_id=found[0] if found else _stem(path))
+        found = _UUID_AT_END.search(_stem(path.name))
+        return cls(session_id=found[0] if found else _stem(path.name))
 
     def feed(self, record: dict[str, Any]) -> Turn | None:
         at = self.stamp(record.get("timestamp"))
@@ -94,7 +94,7 @@ class _Summary(Summary):
         if role == "assistant":
             self.answers += 1
             self.answer = _tail_hash(said, len(said))
-        turn = self.count(Turn(role, said, at, digest(role, said)))
+        turn = self.count(Turn(role, said, at))
         if self.turn.startswith(_IMPORT):
             self.imported += 1
             return None
@@ -150,9 +150,9 @@ class Codex(JsonlReader):
                 if source.problem:
                     yield source
                     continue
-                twin = found.get(_stem(source.path))
-                if twin is None or (twin.path.suffix == ".zst" and source.path.suffix != ".zst"):
-                    found[_stem(source.path)] = source
+                twin = found.get(_stem(source.name))
+                if twin is None or (twin.name.endswith(".zst") and not source.name.endswith(".zst")):
+                    found[_stem(source.name)] = source
         yield from found.values()
 
     def turns(self, source: Source, session_id: str) -> Iterator[Turn]:
@@ -171,11 +171,14 @@ class Codex(JsonlReader):
                     held.append(turn)
         yield from held
 
+    def names_file(self, home: Path, env: Mapping[str, str]) -> Path:
+        return _root(home, env) / "session_index.jsonl"
+
     def names(self, home: Path, env: Mapping[str, str]) -> dict[str, str]:
         """The threads' names: Codex makes them, people change them, and only this file has them."""
         found: dict[str, str] = {}
         with suppress(OSError):  # no thread has a name yet
-            for record in lines.records(_root(home, env) / "session_index.jsonl"):
+            for record in lines.records(self.names_file(home, env)):
                 thread, name = values.text(record.get("id")), values.one_line(record.get("thread_name"))
                 if thread and name:
                     found[thread] = name
@@ -186,8 +189,8 @@ def _root(home: Path, env: Mapping[str, str]) -> Path:
     return Path(env.get("CODEX_HOME") or home / ".codex")
 
 
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".zst").removesuffix(".jsonl")
+def _stem(name: str) -> str:
+    return name.removesuffix(".zst").removesuffix(".jsonl")
 
 
 def _without_answers(turns: list[Turn], count: int) -> list[Turn]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from transcripts.readers import files, values
-from transcripts.readers.base import Role, Source, Turn, digest
+from transcripts.readers.base import Role, Source, Turn
 from transcripts.readers.jsonl import JsonlReader, Summary
 
 _ROLES: dict[str, Role] = {"user.message": "user", "assistant.message": "assistant"}
@@ -31,7 +31,7 @@ class _Summary(Summary):
         role = _ROLES.get(kind)
         if role is None or not said or data.get("parentToolCallId"):
             return None
-        return self.count(Turn(role, said, at, values.text(record.get("id")) or digest(role, said)))
+        return self.count(Turn(role, said, at, values.text(record.get("id"))))
 
 
 class CopilotCli(JsonlReader):
@@ -42,5 +42,5 @@ class CopilotCli(JsonlReader):
 
     def sources(self, home: Path, env: Mapping[str, str]) -> Iterator[Source]:
         for source in files.walk(home / ".copilot" / "session-state", 1, (".jsonl",)):
-            if source.problem or source.path.name == "events.jsonl":
+            if source.problem or source.name == "events.jsonl":
                 yield source

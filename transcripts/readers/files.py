@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 
 from transcripts.readers.base import Source
 
@@ -14,7 +15,7 @@ def walk(folder: Path, depth: int, suffixes: tuple[str, ...]) -> Iterator[Source
     Links to files and folders are followed; the depth ends loops, and a second way to a file or folder gives nothing. A
     folder that cannot be listed is a source with a problem; one that is not there gives nothing.
     """
-    yield from _walk(folder, depth, suffixes, set())
+    yield from _walk(os.fspath(folder), depth, suffixes, set())
 
 
 def stat(path: Path) -> os.stat_result | None:
@@ -26,10 +27,10 @@ def stat(path: Path) -> os.stat_result | None:
     return found if S_ISREG(found.st_mode) else None
 
 
-def _walk(folder: Path, depth: int, suffixes: tuple[str, ...], seen: set[tuple[int, int]]) -> Iterator[Source]:
+def _walk(folder: str, depth: int, suffixes: tuple[str, ...], seen: set[tuple[int, int]]) -> Iterator[Source]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            found = sorted(entries, key=_name)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return
     except OSError as error:
@@ -40,15 +41,18 @@ def _walk(folder: Path, depth: int, suffixes: tuple[str, ...], seen: set[tuple[i
         if not wanted and not depth:
             continue
         try:
-            is_folder, about = entry.is_dir(), entry.stat()
+            about = entry.stat()
         except OSError:  # gone since, or a link to nothing
             continue
         identity = (about.st_dev, about.st_ino)
         if identity in seen:
             continue
-        if is_folder and depth:
+        if depth and S_ISDIR(about.st_mode):
             seen.add(identity)
-            yield from _walk(folder / entry.name, depth - 1, suffixes, seen)
-        elif wanted and not is_folder and entry.is_file():
+            yield from _walk(entry.path, depth - 1, suffixes, seen)
+        elif wanted and S_ISREG(about.st_mode):
             seen.add(identity)
-            yield Source(folder / entry.name, about.st_size, about.st_mtime_ns)
+            yield Source(entry.path, about.st_size, about.st_mtime_ns)
+
+
+_name = attrgetter("name")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from transcripts.readers import files, values
-from transcripts.readers.base import Reader, Role, Session, Source, State, Turn, digest
+from transcripts.readers.base import UNREADABLE, Reader, Role, Session, Source, State, Turn
 from transcripts.readers.jsonl import Summary, passed_over, readable
 from transcripts.readers.lines import MAX_LINE, Lines, Position
 
@@ -64,7 +64,7 @@ class _Chat(Summary):
             parts = [values.without_spans(values.text(text), _SPANS).strip() for text in texts]
             said = "\n\n".join(part for part in parts if part and not part.startswith(_OPENINGS))
             key = values.text(message.get("id")) or f"#{len(self.turns)}"
-            self.turns[key] = Turn(role, said, at, digest(role, said)) if role and said else None
+            self.turns[key] = Turn(role, said, at) if role and said else None
 
 
 class GeminiCli(Reader):
@@ -94,7 +94,7 @@ class GeminiCli(Reader):
         except FileNotFoundError:
             return [], None
         except OSError as error:
-            notes.append(f"the file cannot be read: {error.strerror}")
+            notes.append(f"{UNREADABLE}: {error.strerror}")
         chat.place(_project(source.path.parents[1]))
         return [chat.session(self.agent, source, unread, notes)], None
 

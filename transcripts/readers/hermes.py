@@ -10,7 +10,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from transcripts.readers import sqlite, values
-from transcripts.readers.base import Reader, Session, Source, State, Turn, Unreadable, digest
+from transcripts.readers.base import Reader, Session, Source, State, Turn, Unreadable
 
 _TERMINALS = ("cli", "tui")
 _SUMMARY = "[CONTEXT COMPACTION"
@@ -84,4 +84,4 @@ def _turns(connection: Connection, session_id: str) -> Iterator[Turn]:
     for role, content, at in connection.execute(query, (session_id,)):
         text = values.text(content).strip()
         if text and not text.startswith(_SUMMARY):
-            yield Turn(role, text, values.moment(at), digest(role, text))
+            yield Turn(role, text, values.moment(at))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from transcripts.readers import values
-from transcripts.readers.base import Reader, Session, Source, State, Turn, Unreadable
+from transcripts.readers.base import UNREADABLE, Reader, Session, Source, State, Turn, Unreadable
 from transcripts.readers.lines import MAX_LINE, Lines, Position, records
 
 
@@ -61,11 +61,12 @@ class Summary(ABC):
         """Count a turn, and keep the first prompt."""
         self.messages += 1
         if self.prompt is None and turn.role == "user" and turn.text != values.IMAGE:
-            self.prompt = values.one_line(turn.text)
+            self.prompt = values.opening(turn.text)
         return turn
 
     def save(self) -> dict[str, Any]:
         """JSON values that `load` takes back."""
+        self._settle()
         times = {name: at and at.isoformat() for name, at in (("first", self.first), ("last", self.last))}
         return {**{item.name: copy(getattr(self, item.name)) for item in fields(self)}, **times}
 
@@ -77,6 +78,7 @@ class Summary(ABC):
 
     def session(self, agent: str, source: Source, unread: int = 0, notes: Iterable[str] = ()) -> Session:
         """The row of a list."""
+        self._settle()
         mtime = values.from_nanos(source.mtime_ns)
         return Session(
             agent=agent,
@@ -96,6 +98,10 @@ class Summary(ABC):
             unread=unread,
             notes=tuple(notes),
         )
+
+    def _settle(self) -> None:
+        """Make titles of what titles are made of; only now, as many records may each have brought one."""
+        self.title, self.own_title, self.prompt = map(values.title, (self.title, self.own_title, self.prompt))
 
 
 class JsonlReader(Reader):
@@ -123,7 +129,7 @@ class JsonlReader(Reader):
         except FileNotFoundError:
             return [], None
         except OSError as error:
-            notes.append(f"the file cannot be read: {error.strerror}")
+            notes.append(f"{UNREADABLE}: {error.strerror}")
         notes += passed_over(lines.position)
         return [summary.session(self.agent, source, lines.position.unread, notes)], kept
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transcripts.readers import files, values
-from transcripts.readers.base import Source, Turn, digest
+from transcripts.readers.base import Source, Turn
 from transcripts.readers.jsonl import JsonlReader, Summary
 
 
@@ -30,7 +30,7 @@ class _Summary(Summary):
             item.get("text") for item in values.items(content) if item.get("type") == "text"
         ]  # fmt: skip
         said = "\n\n".join(stripped for text in texts if (stripped := values.text(text).strip()))
-        return self.count(Turn(role, said, at, values.text(record.get("id")) or digest(role, said))) if said else None
+        return self.count(Turn(role, said, at, values.text(record.get("id")))) if said else None
 
 
 class OpenClaw(JsonlReader):

@@ -5,6 +5,8 @@ Upgrades leave the older store where it is, so one session may stand in all thre
 looked at.
 """
 
+import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +16,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from transcripts.readers import files, sqlite, values
-from transcripts.readers.base import Reader, Role, Session, Source, State, Turn, Unreadable, digest
+from transcripts.readers.base import Reader, Role, Session, Source, State, Turn, Unreadable
 from transcripts.readers.lines import MAX_LINE
 
 
@@ -70,7 +72,7 @@ class _Tables(_Store):
         marks = {session: [count, last] for session, count, last in self._db.execute(counts)}
         for row in self._db.execute(f"SELECT {named} FROM {self.sessions}"):
             if session_id := values.text(row[0]):
-                yield _Row(session_id, repr((row, marks.get(session_id))), *row[1:])
+                yield _Row(session_id, _mark(row, marks.get(session_id)), *row[1:])
 
     def has(self, session_id: str) -> bool:
         return self._db.execute(f"SELECT 1 FROM {self.sessions} WHERE id = ?", (session_id,)).fetchone() is not None
@@ -128,7 +130,7 @@ class _Tree(_Store):
                 continue
             about = self._read(file.path)
             written = [(found.mtime_ns, found.size) for found in self._below("message", file.path.stem)]
-            mark = repr((file.mtime_ns, file.size, len(written), max(written, default=None)))
+            mark = _mark(file.mtime_ns, file.size, len(written), max(written, default=None))
             time = values.mapping(about.get("time"))
             yield _Row(
                 file.path.stem, mark, about.get("title"), about.get("directory"), time.get("created"),
@@ -172,7 +174,7 @@ class OpenCode(Reader):
         if any(not part.problem for part in parts):
             parts += [*files.walk(folder / "storage" / "message", 1, (".json",)), *databases]
             size, mtime = sum(part.size for part in parts), max(part.mtime_ns for part in parts)
-            yield Source(folder / "storage", size, mtime, over=tuple(found.path for found in databases))
+            yield Source(os.fspath(folder / "storage"), size, mtime, over=tuple(found.path for found in databases))
 
     def turns(self, source: Source, session_id: str) -> Iterator[Turn]:
         with _stores(source.path) as stores:
@@ -260,6 +262,11 @@ def _unchanged(row: _Row, known: dict[str, Any], source: Source) -> Session | No
     return None
 
 
+def _mark(*signs: Any) -> str:
+    """A hash: it is kept, and a title among the signs need not be."""
+    return hashlib.blake2b(repr(signs).encode(errors="replace"), digest_size=12).hexdigest()
+
+
 def _may_be_text(data: str | bytes | None) -> bool:
     """A look that spares parsing the output of most tools."""
     return data is None or (b'"text"' in data if isinstance(data, bytes) else '"text"' in data)
@@ -280,7 +287,7 @@ def _of_parts(message: dict[str, Any], parts: Iterable[dict[str, Any]]) -> Turn 
 def _turn(role: Role, texts: Iterable[str], message: dict[str, Any]) -> Turn | None:
     said = "\n\n".join(stripped for text in texts if (stripped := text.strip()))
     at = values.moment(values.mapping(message.get("time")).get("created"))
-    return Turn(role, said, at, digest(role, said)) if said else None
+    return Turn(role, said, at) if said else None
 
 
 def _written(message: tuple[dict[str, Any], str]) -> tuple[float, str]:

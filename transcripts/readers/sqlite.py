@@ -1,5 +1,6 @@
 """Another program's SQLite database, read beside that program without leaving anything in its folder."""
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -23,7 +24,9 @@ def source(path: Path, *, over: tuple[Path, ...] = ()) -> Source | None:
     found = [about for name in ("", "-wal") if (about := files.stat(_beside(path, name)))]
     if not files.stat(path):
         return None
-    return Source(path, sum(about.st_size for about in found), max(about.st_mtime_ns for about in found), over)
+    return Source(
+        os.fspath(path), sum(about.st_size for about in found), max(about.st_mtime_ns for about in found), over
+    )
 
 
 @contextmanager

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
+from coffer import scrub
 from memory.files.markdown import clean
 
 IMAGE = "[image]"
 TITLE_CHARS = 80
+_WORD_CHARS = 600
 _FIRST_YEAR = 2000
 _decode = json.JSONDecoder().raw_decode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,9 +33,29 @@ def text(value: Any) -> str:
 
 
 def one_line(value: Any) -> str | None:
-    """A title: white space folded, 80 characters at most, ``?`` for what cannot be written. None when it is blank."""
-    line = " ".join(text(value).lstrip()[: 20 * TITLE_CHARS].split())[:TITLE_CHARS]
-    return line.replace("\ufffd", "?") or None
+    """A title: white space folded, 80 characters at most, ``?`` for what cannot be written. None when it is blank.
+
+    It has no secrets, since it is kept and shown.
+    """
+    return title(opening(value))
+
+
+def opening(value: Any) -> str | None:
+    """What a title is made of: a text's first characters in one line, up to the end of the word they end in.
+
+    Half a secret would not be known for one.
+    """
+    line = " ".join(text(value).lstrip()[: 20 * TITLE_CHARS].split())
+    end = line.find(" ", TITLE_CHARS)
+    return line[: end if 0 <= end < _WORD_CHARS else _WORD_CHARS] or None
+
+
+@lru_cache(maxsize=64)
+def title(opening: str | None) -> str | None:
+    """The title that an opening makes."""
+    if opening is None:
+        return None
+    return scrub.redact(opening).text[:TITLE_CHARS].strip().replace("\ufffd", "?") or None
 
 
 def moment(value: Any) -> datetime | None:

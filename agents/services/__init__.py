@@ -1,0 +1,1 @@
+"""What one does with agents; the only door of every entry point."""

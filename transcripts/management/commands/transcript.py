@@ -1,0 +1,94 @@
+"""``coffer transcript …``: the past sessions of agents."""
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, get_args
+
+from django.core.management.base import BaseCommand
+
+from coffer.text import visible
+from memory.management import listing as shapes
+from transcripts.management import distilling
+from transcripts.services import listing
+from transcripts.services.listing import Page, Sort, Wanted
+
+
+class Command(BaseCommand):
+    help = "List the past sessions of agents, and distill them into memory"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+        def verb(name: str, run: Callable[..., None], text: str) -> ArgumentParser:
+            one: ArgumentParser = verbs.add_parser(name, help=text, description=text)
+            one.set_defaults(run=run)
+            return one
+
+        one = verb("list", self.list, "List sessions, last active first.")
+        one.add_argument("agent", nargs="?", default="", help="the agent; all on this machine unless given")
+        one.add_argument("--search", default="", metavar="WORDS", help="words in title or path")
+        one.add_argument("--project", default="", metavar="PATH", help="the exact folder that it began in")
+        one.add_argument("--since", type=distilling.moment, metavar="DATE", help="begun since, as 2026-11-30")
+        one.add_argument("--until", type=distilling.moment, metavar="DATE", help="begun until")
+        one.add_argument("--sort", choices=get_args(Sort), default="last_activity_at")
+        one.add_argument("--order", choices=("asc", "desc"), default="desc")
+        one.add_argument("--limit", type=int, default=50)
+        one.add_argument("--offset", type=int, default=0)
+        one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+        distilling.add_options(verb("distill", self.distill, "Distill sessions into memory."))
+
+    def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
+        run(**options)
+
+    def list(
+        self,
+        *,
+        agent: str,
+        search: str,
+        since: datetime | None,
+        until: datetime | None,
+        limit: int,
+        offset: int,
+        as_json: bool,
+        **options: Any,
+    ) -> None:
+        shown = {key: options[key] for key in ("project", "sort", "order")}
+        wanted = Wanted(
+            search, started_after=since, started_before=until, limit=max(0, limit), offset=max(0, offset), **shown
+        )
+        page = listing.page(distilling.chosen_homes(agent), wanted)
+        if as_json:
+            rows = [{"agent": session.agent, **listing.row(session)} for session in page.sessions]
+            value = {
+                "sessions": rows,
+                "total": page.total,
+                "limit": wanted.limit,
+                "offset": wanted.offset,
+                "problems": [vars(problem) for problem in page.problems],
+            }
+            self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+        else:
+            self.stdout.write(visible(_table(page)))
+
+    def distill(self, **options: Any) -> None:
+        distilling.run(self, **options)
+
+
+def _table(page: Page) -> str:
+    rows = [
+        (
+            session.agent,
+            session.session_id,
+            shapes.ago(session.last_activity_at),
+            str(session.message_count),
+            session.project_path or "-",
+            session.shown_title or "-",
+        )
+        for session in page.sessions
+    ]
+    lines = [shapes.table(("AGENT", "SESSION", "AGE", "MESSAGES", "FOLDER", "TITLE"), rows)] if rows else []
+    lines.append(f"{len(rows)} of {page.total} sessions")
+    lines += [f"Not read: {problem.path}: {problem.reason}" for problem in page.problems]
+    return "\n".join(lines)
