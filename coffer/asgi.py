@@ -13,11 +13,13 @@ from coffer.guard import Application, Receive, Scope, Send, behind_token, guarde
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coffer.settings")
 pages = cast(Application, get_asgi_application())
 
-from gateway import server  # noqa: E402 - its models can only be imported once Django is set up
+from coffer import llm  # noqa: E402 - models can only be imported once Django is set up
+from gateway import server  # noqa: E402 - as above
 
 
 def build() -> Application:
     """Assemble the application; each one can go through lifespan once."""
+    llm.keep_local_model()
     mcp = server.http_app()
     mcp_with_token = behind_token(mcp)
 

@@ -11,6 +11,7 @@ class MemoryConfig(AppConfig):
 
     def ready(self) -> None:
         from memory.services import (  # noqa: PLC0415 - models can be imported only now
+            embedding,
             health,
             merge_scan,
             passes,
@@ -21,6 +22,7 @@ class MemoryConfig(AppConfig):
         registry.add_health_check("memory", health.findings)
         registry.add_health_check("organizer", passes.findings)
         registry.add_health_check("merge", merge_scan.findings)
+        registry.add_health_check("vectors", embedding.findings)
         registry.add_rebuilder("memory", stores.rebuild)
         registry.add_rebuilder("organizer", quiet.arm_waiting)
         registry.add_recurring("adopt stores", "memory.jobs.consolidate")

@@ -13,6 +13,11 @@ def organize_when_idle(name: str) -> str:
     return quiet.organize_when_idle(name)
 
 
+def reorganize(name: str, actor: str = "user") -> str:
+    """Reorganize a store now."""
+    return quiet.reorganize_now(name, actor)
+
+
 def embed(name: str) -> str:
     """Make the vectors that a store lacks."""
     return embedding.run(name)

@@ -30,7 +30,8 @@ class Store(models.Model):
 class Checkout(models.Model):
     """A place on this machine where a project was seen, and the origin that it had there; learnt again when lost.
 
-    A folder whose origin changes has a row for each: what they say together tells a rename from a fork.
+    A folder whose origin changes, or in which repositories take turns, has a row for each: what they say together
+    tells a rename from a fork, and one repository from another.
     """
 
     store = models.CharField(max_length=40, db_index=True)  # by name, as a row of the index may be made anew
@@ -43,7 +44,7 @@ class Checkout(models.Model):
     since = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["root", "remote"], name="one_checkout_per_root_and_remote")]
+        constraints = [models.UniqueConstraint(fields=["root", "remote", "mark"], name="one_row_per_checkout")]
 
     def __str__(self) -> str:
         return self.root

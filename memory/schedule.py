@@ -17,6 +17,7 @@ from coffer.errors import ConfigInvalid
 
 log = logging.getLogger("memory.schedule")
 JOB, IDLE_JOB = "memory.jobs.organize", "memory.jobs.organize_when_idle"
+REORG_JOB = "memory.jobs.reorganize"
 EMBED_JOB = "memory.jobs.embed"
 _GATHERED = 2.0  # seconds in which writes to a store are embedded together
 _SOONER = 0.9  # of the idle time, after which a write arms the row again
@@ -55,6 +56,11 @@ def arm(name: str, seconds: float) -> None:
 def queue(name: str, actor: str) -> None:
     """Hand a store to the background workers now."""
     async_task(JOB, name, actor, group=_row_name(name))
+
+
+def queue_reorg(name: str, actor: str) -> None:
+    """The same for a reorganization."""
+    async_task(REORG_JOB, name, actor, group=f"reorg {name}")
 
 
 def embed(name: str) -> None:

@@ -23,6 +23,7 @@ urlpatterns = [
     path("stores/<name>/archive/<file>/restore", archive.restore, name="restore"),
     path("stores/<name>/text/<path:file>", files.text, name="text"),
     path("stores/<name>/organize", passes.organize, name="organize"),
+    path("stores/<name>/reorg", passes.reorganize, name="reorg"),
     path("stores/<name>/passes/<run>/undo", passes.undo, name="undo-pass"),
     path("search", search.page, name="search"),
     path("activity", activity.page, name="activity"),

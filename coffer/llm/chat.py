@@ -8,11 +8,10 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from coffer import connections, env, later
 from coffer.connections import Connection
-from coffer.llm import replies
+from coffer.llm import clients, replies
 from coffer.llm.budget import Call
 from coffer.llm.replies import Reply, Response
 from coffer.llm.running import Running
@@ -22,10 +21,6 @@ _CONNECT_SECONDS = 10.0
 _LONGEST_PAUSE = 30.0  # a longer Retry-After is for the next pass to wait
 _FIRST_PAUSE, _PAUSE_FACTOR = 0.5, 4.0
 _LARGEST = 8 * 1024 * 1024  # of an answer's body
-_HEADERS = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length"} | {
-    "x-stainless-raw-response"  # how the client remembers what it was asked for
-}
-_AZURE = (".azure.com", ".azure.us", ".azure.cn")
 _NOT_OFFERED = (400, 415, 422, 501)  # what endpoints answer to a response_format they do not know
 
 
@@ -94,21 +89,9 @@ def _send(connection: Connection, key: str, request: Mapping[str, Any], limit: f
     deadline = time.monotonic() + limit
     try:
         with (
-            httpx2.Client(
-                timeout=httpx2.Timeout(limit, connect=min(limit, _CONNECT_SECONDS)),
-                follow_redirects=False,
-                trust_env=not connection.local,
-                event_hooks={"request": [lambda sent: _own_headers(sent.headers, connection, key)]},
-            ) as http,
-            openai.OpenAI(
-                api_key=key or "none",
-                base_url=connection.base_url.partition("?")[0],
-                default_query=dict(parse_qsl(urlsplit(connection.base_url).query)),
-                max_retries=0,
-                http_client=http,
-            ) as client,
+            clients.of(connection, key, keep="input" in request) as client,
             (client.embeddings if "input" in request else client.chat.completions).with_streaming_response.create(
-                **request
+                **request, timeout=httpx2.Timeout(limit, connect=min(limit, _CONNECT_SECONDS))
             ) as answer,
         ):
             return Response(answer.status_code, answer.headers, _read(answer.iter_bytes(), deadline))
@@ -119,18 +102,6 @@ def _send(connection: Connection, key: str, request: Mapping[str, Any], limit: f
         return Response(why=f"no connection within {_CONNECT_SECONDS:.0f} s") if connecting else Response(late=True)
     except (openai.OpenAIError, httpx2.HTTPError, OSError) as error:
         return Response(why=_why(error))
-
-
-def _own_headers(headers: Any, connection: Connection, key: str) -> None:
-    """Leave only what the request needs, and the key where endpoints look for it."""
-    for name in list(headers):
-        if name.lower() not in _HEADERS:
-            del headers[name]
-    headers["User-Agent"] = "coffer"
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
-        if connection.host.endswith(_AZURE) or "api-version=" in connection.base_url:
-            headers["api-key"] = key
 
 
 def _read(chunks: Iterator[bytes], deadline: float) -> bytes:

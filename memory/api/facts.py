@@ -98,7 +98,7 @@ class CandidateOut(Schema):
 
 class ReadingOut(Schema):
     asked: list[str]
-    repaired: dict[str, list[str]]
+    repaired: dict[str, str]
     translations: list[str]
     unknown: list[str]
 

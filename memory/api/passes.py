@@ -7,7 +7,7 @@ from ninja import Router, Schema, Status
 
 from coffer.rest import Name, actor
 from memory import schedule
-from memory.services import organize, stores
+from memory.services import organize, reorg, stores
 
 router = Router(tags=["engine"])
 
@@ -33,6 +33,22 @@ class OrganizeOut(Schema):
     problems: list[ProblemOut]
 
 
+class ReorgOut(Schema):
+    status: Literal["reorganized", "empty", "no_model", "budget", "busy"]
+    before: int
+    after: int
+    written: int
+    superseded: int
+    promoted: int
+    refused: int
+    skipped: int
+    rules_moved: int
+    steps: int
+    model: str | None
+    stopped: str | None
+    run: str | None
+
+
 class Queued(Schema):
     status: Literal["queued"]
 
@@ -49,3 +65,17 @@ def organize_store(request: HttpRequest, name: Name, wait: bool = True) -> Statu
         schedule.queue(store.name, actor(request))
         return Status(202, {"status": "queued"})
     return Status(200, organize.organize(store, actor=actor(request)).as_dict())
+
+
+@router.post(
+    "/memory_stores/{name}/reorg",
+    response={200: ReorgOut, 202: Queued},
+    summary="Merge topics that overlap, and promote what recurs in the journal",
+)
+def reorganize_store(request: HttpRequest, name: Name, wait: bool = True) -> Status[dict[str, Any]]:
+    """Without a model nothing happens and nothing fails: the status is no_model."""
+    store = stores.get(name)
+    if not wait:
+        schedule.queue_reorg(store.name, actor(request))
+        return Status(202, {"status": "queued"})
+    return Status(200, reorg.reorganize(store, actor=actor(request)).as_dict())

@@ -19,8 +19,8 @@ def told(why: Explanation) -> str:
 def _understood(why: Explanation) -> Iterator[str]:
     reading = why.reading
     yield f"looked for    {' '.join(reading.asked) or 'none of the words: no document holds them'}"
-    for typo, words in reading.repaired.items():
-        yield f"for {typo}  {' '.join(words)} (one slip away)"
+    for typo, word in why.repaired.items():
+        yield f"for {typo}  {word} (one slip away)"
     if reading.translations:
         yield f"and for       {' '.join(reading.translations)} (translations, half as much)"
     if reading.unknown:

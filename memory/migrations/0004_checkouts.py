@@ -21,9 +21,7 @@ class Migration(migrations.Migration):
                 ("since", models.DateTimeField(default=django.utils.timezone.now)),
             ],
             options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("root", "remote"), name="one_checkout_per_root_and_remote")
-                ],
+                "constraints": [models.UniqueConstraint(fields=("root", "remote", "mark"), name="one_row_per_checkout")],
             },
         ),
         migrations.CreateModel(

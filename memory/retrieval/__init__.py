@@ -14,11 +14,10 @@ from django.db import DatabaseError, transaction
 from django.db.models import F
 
 from coffer import db, paths
-from coffer.errors import Busy
 from memory.files import lanes
 from memory.files.lanes import Kind, Listing
 from memory.models import Chunk, Document, Store
-from memory.retrieval import embedding, grep, keyword, reconcile, relevance, rows, vectors
+from memory.retrieval import embedding, grep, keyword, reconcile, relevance, rows
 from memory.retrieval.asking import SECONDS as VECTOR_SECONDS
 from memory.retrieval.asking import embed_queries
 from memory.retrieval.embedding import Coverage, catch_up, coverage
@@ -230,10 +229,7 @@ def optimize() -> None:
 
 def erase_vectors(store: Store) -> None:
     """Leave no vector of what is no longer in the index of a store. Raises Busy when it cannot be done now."""
-    try:
-        embedding.tidy(store)
-    except vectors.FAILURES as error:
-        raise Busy("The file of vectors cannot be written now; try again in a moment.") from error
+    embedding.tidy(store)
 
 
 def _hits(ranking: Ranking, limit: int) -> list[Hit]:

@@ -3,11 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
 from coffer import fs, paths
-from coffer.errors import BadAnswer, NoModel
+from coffer.errors import BadAnswer, Busy, NoModel
 from coffer.llm import Embedder
 from memory.files import lanes
 from memory.models import Document, Store
@@ -17,7 +18,7 @@ from memory.retrieval.vectors import Embedded, Space, State
 
 log = logging.getLogger("memory.embedding")
 Report = Callable[[int, int, str], None]  # done, in all, the title at hand
-_GROUP = 64  # texts that are asked for and kept together
+_GROUP = 256  # texts that are asked for and kept together
 _PAUSE, _LONGEST_PAUSE = 60.0, 86_400.0  # seconds until a file that failed is tried again; four times as long each time
 _MOVES = 3  # a model may be another one that often while it is at work
 
@@ -38,19 +39,10 @@ class Coverage:
         return self.files - self.embedded - self.failed
 
 
-def coverage(store: Store, space: Space | None = None) -> Coverage:
-    """What is embedded now; no model is asked. Raises NoModel."""
-    embedder = spaces.embedder_of(store)
-    model = embedder.model
-    space = space or next(iter(vectors.spaces(model)), None)
-    indexed = _indexed(store)
-    if space is None or spaces.moved(embedder):
-        return Coverage(model, len(indexed))
-    states = vectors.states(space, store.name)
-    current = [state for path, state in states.items() if indexed.get(path) == state.sha256]
-    failed = [state for state in current if state.failures]
-    retry_at = min((state.retry_at for state in failed), default=0.0)
-    return Coverage(model, len(indexed), len(current) - len(failed), len(failed), retry_at, space.reads_cjk)
+def coverage(store: Store) -> Coverage:
+    """What is embedded now; no model is asked. Raises NoModel, Busy."""
+    with _usable():
+        return _coverage(store, None)
 
 
 def catch_up(store: Store, *, seconds: float = float("inf"), report: Report | None = None) -> Coverage:
@@ -60,7 +52,7 @@ def catch_up(store: Store, *, seconds: float = float("inf"), report: Report | No
     be asked now; NoModel also when the store's settings ask for another one, or none, by then.
     """
     deadline = time.monotonic() + seconds
-    with fs.locked(f"{store.name}.embed.lock", seconds=0.0):
+    with fs.locked(f"{store.name}.embed.lock", seconds=0.0), _usable():
         embedder = spaces.embedder_of(store)
         for _ in range(_MOVES):
             space = spaces.settle(embedder, store.name)
@@ -72,16 +64,32 @@ def catch_up(store: Store, *, seconds: float = float("inf"), report: Report | No
             if done:
                 vectors.retain_space(space, store.name)
                 vectors.retain_stores(Store.objects.values_list("name", flat=True))
-            return coverage(store, space)
+            return _coverage(store, space)
     raise BadAnswer("the model behind the address changes all the time")
 
 
 def tidy(store: Store) -> None:
-    """Drop the vectors of files that are not in the index, and of stores that are no more, without a trace."""
-    if paths.vectors().exists():
+    """Drop, without a trace, the vectors of files that are not in the index and of stores that are no more.
+
+    Raises Busy.
+    """
+    if not paths.vectors().exists():
+        return
+    with _usable():
         vectors.retain(store.name, _indexed(store))
         vectors.retain_stores(Store.objects.values_list("name", flat=True))
         vectors.compact()
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Raises Busy for a file of vectors that cannot be used now: locked, just found damaged, on a full disk."""
+    try:
+        yield
+    except vectors.FAILURES as error:
+        if isinstance(error, Busy):
+            raise
+        raise Busy("The file of vectors cannot be used now; try again in a moment.") from error
 
 
 class _Moved(Exception):
@@ -133,7 +141,7 @@ def _embed_group(
         digests = [_digest(text) for text in texts[path]]
         have = [(position, digest, found[digest]) for position, digest in enumerate(digests) if digest in found]
         files.append(Embedded(path, _state(entry, states.get(path), complete=len(have) == len(digests)), have))
-    vectors.keep(space, store.name, files, lambda: _indexed(store))
+    vectors.keep(space, store.name, files, lambda: _indexed(store, list(texts)))
 
 
 def _state(entry: Entry, before: State | None, *, complete: bool) -> State:
@@ -173,9 +181,10 @@ def _check_still_wanted(store: Store, embedder: Embedder) -> None:
         raise NoModel("The settings of the search were changed while vectors were made.")
 
 
-def _indexed(store: Store) -> dict[str, str]:
-    """The hash of every file in the index, the newest first."""
-    return dict(Document.objects.filter(store_id=store.pk).order_by("-time").values_list("path", "sha256"))
+def _indexed(store: Store, paths: Sequence[str] | None = None) -> dict[str, str]:
+    """The hash of every file in the index, or of some, the newest first."""
+    found = Document.objects.filter(store_id=store.pk).order_by("-time")
+    return dict((found if paths is None else found.filter(path__in=paths)).values_list("path", "sha256"))
 
 
 def _paths(group: Sequence[Entry]) -> list[tuple[str, Entry]]:
@@ -189,3 +198,17 @@ def _text(entry: Entry, position: int) -> str:
 
 def _digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _coverage(store: Store, space: Space | None) -> Coverage:
+    embedder = spaces.embedder_of(store)
+    model = embedder.model
+    space = space or next(iter(vectors.spaces(model)), None)
+    indexed = _indexed(store)
+    if space is None or spaces.moved(embedder):
+        return Coverage(model, len(indexed))
+    states = vectors.states(space, store.name)
+    current = [state for path, state in states.items() if indexed.get(path) == state.sha256]
+    failed = [state for state in current if state.failures]
+    retry_at = min((state.retry_at for state in failed), default=0.0)
+    return Coverage(model, len(indexed), len(current) - len(failed), len(failed), retry_at, space.reads_cjk)

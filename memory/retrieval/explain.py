@@ -41,10 +41,15 @@ class Explanation:
     notes: tuple[str, ...] = ()  # why others did not
     on_disk: int = 0  # hits of a literal search of the files, for what is not indexed or holds none of the words
 
+    @property
+    def repaired(self) -> dict[str, str]:
+        """Of each likely typo the likeliest word: the others may be no words, only share a stem."""
+        return {typo: words[0] for typo, words in self.reading.repaired.items()}
+
     def as_dict(self) -> dict[str, Any]:
         """The same for a program to read."""
         return {
-            "reading": asdict(self.reading),
+            "reading": {**asdict(self.reading), "repaired": self.repaired},
             "candidates": [one.as_dict() for one in self.candidates],
             "found": self.found,
             "models": list(self.models),

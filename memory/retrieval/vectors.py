@@ -10,24 +10,30 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import apsw
-import sqlite_vec
 
 from coffer import fs, paths
 from coffer.errors import Busy
 
 log = logging.getLogger("memory.vectors")
-FAILURES = (apsw.Error, Busy, OSError)  # what any function here may raise, of a file that cannot be used now
+FAILURES = (
+    apsw.Error,
+    Busy,
+    OSError,
+    ImportError,
+)  # what any function here may raise, of a file that cannot be used now
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 _VERSION = 1
-_ROUGHLY = 4  # as many candidates by bits as are wanted in the end; measured to lose none that matters
+_ROUGHLY = 4  # times as many by bits as are wanted in the end; measured on all sets to lose none that matters
 _PATIENCE_MS = 1_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS space(
-    id INTEGER PRIMARY KEY, model TEXT NOT NULL, probe BLOB NOT NULL, least REAL NOT NULL, reads_cjk INTEGER NOT NULL
+    id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, probe BLOB NOT NULL, least REAL NOT NULL, reads_cjk INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS document(
     id INTEGER PRIMARY KEY, space INTEGER NOT NULL, store TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL,
@@ -166,6 +172,7 @@ def keep(space: Space, store: str, files: Sequence[Embedded], indexed: Callable[
     is kept of a file that was erased meanwhile.
     """
     with _writing() as con:
+        _keep_space(con, space)
         hashes = indexed()
         for file in files:
             if hashes.get(file.path) != file.state.sha256:
@@ -210,6 +217,13 @@ def discard() -> None:
     _forget_connection()
     with fs.locked("vectors.lock"):
         _remove(paths.vectors())
+
+
+def _keep_space(con: apsw.Connection, space: Space) -> None:
+    """The space is there again, should it have gone as one that held nothing. Raises Busy for another in its place."""
+    con.execute("INSERT OR IGNORE INTO space(id, model, probe, least, reads_cjk) VALUES (?, ?, ?, ?, ?)", space)
+    if con.execute("SELECT probe FROM space WHERE id = ?", (space.id,)).fetchone() != (space.probe,):
+        raise Busy("The file of vectors was made anew meanwhile; try again in a moment.")
 
 
 def _drop(con: apsw.Connection, where: str, given: tuple[object, ...]) -> int:
@@ -277,7 +291,7 @@ def _opened(path: Path) -> apsw.Connection:
     con = apsw.Connection(str(path))
     con.set_busy_timeout(_PATIENCE_MS)
     con.enable_load_extension(True)
-    con.load_extension(sqlite_vec.loadable_path())
+    con.load_extension(_extension())
     con.enable_load_extension(False)
     con.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON").fetchall()
     version = con.pragma("user_version")
@@ -288,6 +302,15 @@ def _opened(path: Path) -> apsw.Connection:
     if version == 0:
         con.execute(f"BEGIN IMMEDIATE; {_SCHEMA}; PRAGMA user_version = {_VERSION}; COMMIT")
     return con
+
+
+@cache
+def _extension() -> str:
+    """Where sqlite-vec lies: importing it would load numpy too, where that is installed, and its threads."""
+    spec = find_spec("sqlite_vec")
+    if spec is None or spec.origin is None:
+        raise ImportError("sqlite-vec is not installed")
+    return str(Path(spec.origin).with_name("vec0"))
 
 
 def _damaged(error: Exception) -> None:

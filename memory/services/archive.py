@@ -56,7 +56,7 @@ def remove(folder: Path, relative: str, why: str) -> Path:
 
 
 def retire(folder: Path, relative: str, *, expected_sha256: str, why: str, run: str) -> Path:
-    """Like ``remove``, for the version that was read alone; raises Conflict, with the file in place, when it changed."""
+    """Like ``remove``, for the version that was read alone; raises Conflict when it is no longer that one."""
     aside = _set_aside(folder, relative, why, run=run)
     if sha256(aside.read_bytes()) != expected_sha256:
         _put_back(folder, aside, folder / relative)

@@ -33,13 +33,13 @@ def learn(store: Store, repository: Repository) -> None:
     """Remember where this project was seen, without waiting; git tells its history later, in another thread."""
     root, mark = root_of(repository), str(lineage.mark(repository))
     _note_root(store, root)
-    key = (_database(), store.name, root, repository.remote or "", mark)
+    key = _key(store.name, repository)
     if store.pk is None or key in _learnt:
         return
 
     def write() -> None:
         if _write(store.name, root, repository.remote or "", mark):
-            transaction.on_commit(lambda: later.write(lambda: _write_history(repository, root)))
+            transaction.on_commit(lambda: later.write(lambda: _write_history(repository, root, mark)))
         with _lock:
             _learnt.add(key)
 
@@ -77,8 +77,7 @@ def of(store: str) -> list[Checkout]:
 
 def is_known(store: str, repository: Repository) -> bool:
     """Whether this process has learnt this very repository as the store's; costs no query."""
-    mark = str(lineage.mark(repository))
-    return (_database(), store, root_of(repository), repository.remote or "", mark) in _learnt
+    return _key(store, repository) in _learnt
 
 
 def is_same_folder(row: Checkout, repository: Repository) -> bool:
@@ -160,7 +159,7 @@ def shared() -> list[tuple[Checkout, Checkout]]:
 def is_news(store: str, repository: Repository) -> bool:
     """Whether a folder has belonged to a store for less than a day, as far as is known."""
     rows = Checkout.objects.filter(store=store, root=root_of(repository), remote=repository.remote or "")
-    since = rows.values_list("since", flat=True).first()
+    since = rows.order_by("-since").values_list("since", flat=True).first()
     return since is None or timezone.now() - since < NEWS
 
 
@@ -186,12 +185,10 @@ def _note_root(store: Store, root: str) -> None:
 
 def _write(store: str, root: str, remote: str, mark: str) -> bool:
     """Bring one row up to date; whether git is to be asked for its history."""
-    born = Mark.read(mark).born
-    values = {"store": store, "mark": mark, "born": born}
-    row, made = Checkout.objects.get_or_create(root=root, remote=remote, defaults=values)
-    if not made and (row.store, row.mark) != (store, mark):
-        row.roots, row.head = ([], "") if row.mark != mark else (row.roots, row.head)
-        row.store, row.mark, row.born, row.since = store, mark, born, timezone.now()
+    values = {"store": store, "born": Mark.read(mark).born}
+    row, made = Checkout.objects.get_or_create(root=root, remote=remote, mark=mark, defaults=values)
+    if not made and row.store != store:
+        row.store, row.since = store, timezone.now()
         row.save()
     if made:
         old = Checkout.objects.filter(store=store).order_by("-since")[_KEPT:]
@@ -199,12 +196,11 @@ def _write(store: str, root: str, remote: str, mark: str) -> bool:
     return not row.head
 
 
-def _write_history(repository: Repository, root: str) -> None:
+def _write_history(repository: Repository, root: str, mark: str) -> None:
     known = lineage.history(repository)
     if known.head:
-        rows = Checkout.objects.filter(root=root, remote=repository.remote or "")
-        with transaction.atomic():
-            rows.update(roots=list(known.roots), head=known.head)
+        rows = Checkout.objects.filter(root=root, remote=repository.remote or "", mark=mark)
+        rows.update(roots=list(known.roots), head=known.head)
 
 
 def _live(rows: Iterable[Checkout]) -> list[Checkout]:
@@ -217,8 +213,15 @@ def _live(rows: Iterable[Checkout]) -> list[Checkout]:
         return []
 
 
-def _database() -> str:
+def _key(store: str, repository: Repository) -> tuple[str, ...]:
+    """What a row stands for here and now: its database and its store's folder may be others under the same names."""
+    inodes = [_inode(paths.database()), _inode(paths.store(store))]
+    mark = str(lineage.mark(repository))
+    return *inodes, str(paths.store(store)), root_of(repository), repository.remote or "", mark
+
+
+def _inode(path: Path) -> str:
     try:
-        return f"{paths.database()}:{paths.database().stat().st_ino}"
+        return str(path.stat().st_ino)
     except OSError:
         return ""

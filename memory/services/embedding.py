@@ -5,11 +5,22 @@ No write and no recall waits for any of it; until vectors are there, words alone
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from coffer import connections, later, paths
-from coffer.errors import Busy, CofferError, ConfigInvalid, EngineError, NoModel, StoreNotFound, where
+from coffer.errors import (
+    BadAnswer,
+    Busy,
+    CofferError,
+    ConfigInvalid,
+    EngineError,
+    Invalid,
+    NoModel,
+    StoreNotFound,
+    where,
+)
 from coffer.models import LlmCall
 from coffer.registry import Finding
 from memory import retrieval, schedule
@@ -24,6 +35,15 @@ LATER = 300.0  # seconds until an endpoint that failed is asked again
 LOOKED_AFTER = 60.0  # seconds between two looks at the vectors of a store, in one process
 _SUBJECT = "vectors"
 _looked: dict[tuple[str, str], float] = {}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What the model of a store answered when it was tried."""
+
+    model: str
+    ms: int
+    dimension: int
 
 
 def look_after(stores: Sequence[Store]) -> None:
@@ -63,9 +83,23 @@ def run(name: str) -> str:
     return f"{done.embedded} of {done.files}"
 
 
-def coverage(store: Store) -> Coverage:
-    """How far the vectors of a store are. Raises NoModel."""
-    return retrieval.coverage(store)
+def catch_up(store: Store, *, report: Callable[[int, int, str], None] | None = None) -> Coverage:
+    """Make every vector that is missing, while somebody waits. Raises Invalid, Busy, EngineError."""
+    if not store_service.searched_by_vectors(store):
+        name = store_service.display_name(store)
+        raise Invalid(f"{name} is searched by words alone; COFFER_RETRIEVAL=hybrid or its own setting changes that.")
+    store_service.refresh(store)
+    return retrieval.catch_up(store, report=report)
+
+
+def trial(store: Store) -> Trial:
+    """Embed one sentence that says nothing about the person, with the model of a store. Raises EngineError."""
+    embedder = retrieval.embedder_of(store)
+    began = time.monotonic()
+    (vector,) = embedder.embed(["Are you there?"], store=store.name)
+    if vector is None:
+        raise BadAnswer("it has no usable vector for a plain sentence")
+    return Trial(embedder.model, round((time.monotonic() - began) * 1000), len(vector) // 4)
 
 
 def findings() -> Iterator[Finding]:

@@ -16,8 +16,9 @@ from typing import Any, Literal
 from django.db import DatabaseError, OperationalError
 from django.utils import timezone
 
-from coffer import db, fs, later, paths
+from coffer import db, fs, later, paths, scrub
 from coffer.errors import Busy, Conflict, Invalid, MemoryNotFound, NotFound, Rejected, StorageFailed, TooLarge
+from coffer.scrub import Redacted
 from memory import retrieval
 from memory.files import lanes, markdown, ulid
 from memory.files.lanes import Kind
@@ -83,24 +84,27 @@ def remember(
 ) -> Remembered:
     """Write a new fact into the inbox, no model involved (FR-001, FR-003, FR-005, FR-007).
 
-    The text is kept as sent but for surrounding blank lines and trailing space. Raises Rejected when it is empty or
-    longer than the store allows, StorageFailed when the disk refuses; then nothing is on disk.
+    The text is kept as sent but for surrounding blank lines and trailing space, and for the secrets in what an agent
+    says: ``masked`` tells which were taken out, each with its line. A person's own words stay. Raises Rejected when it
+    is empty or longer than the store allows, StorageFailed when the disk refuses; then nothing is on disk.
     """
-    text = checked_text(store, text)
+    said = _stored(checked_text(store, text), actor)
+    text, masked = said.text, [vars(one) for one in said.found]
     identity = ulid.new()
     now = timezone.now()
-    title = _one_line(title) or markdown.first_sentence(text)
+    title = _one_line(_stored(title, actor).text) or markdown.first_sentence(text)
     meta = {
         "id": identity,
         "title": title,
-        "description": _one_line(description),
+        "description": _one_line(_stored(description, actor).text),
         "metadata": {"actor": actor, "origin_session_id": markdown.clean(session)},
         "created_at": markdown.stamp(now),
         "updated_at": markdown.stamp(now),
     }
     relative = _write_new(store, title, identity, markdown.dump(meta, text))
     indexed = writes.settle(store, [relative], "fact_added", identity, actor, characters=len(text))
-    return Remembered(identity, store_service.folder(store) / relative, store_service.scope_of(store), indexed)
+    path = store_service.folder(store) / relative
+    return Remembered(identity, path, store_service.scope_of(store), indexed, masked)
 
 
 def add(store: Store, text: str, *, actor: Actor = "user", title: str = "", description: str = "") -> Fact:
@@ -156,9 +160,9 @@ def edit(
 
     ``if_sha256`` is the hash of the file that the caller read: Conflict when it is another one now. Without it the
     change is made to whatever is there, again if it changes meanwhile. A title that was the first sentence of the old
-    text follows the new one.
+    text follows the new one. Secrets that an agent adds are taken out, as ``remember`` does.
     """
-    change = _Change(text, title, description, if_sha256)
+    change = _Change(text, title, description, if_sha256, actor)
     for attempt in range(RETRIES):
         path, _ = _find(store, identity)
         try:
@@ -227,6 +231,11 @@ def checked_text(store: Store, text: str) -> str:
     return text
 
 
+def _stored(text: str, actor: Actor, before: str = "") -> Redacted:
+    """What is stored of a text: an agent's without secrets, but for those that stood there before."""
+    return scrub.redact(text, keep=[before]) if actor == "agent" and text else Redacted(text, [])
+
+
 def _without_leading_blanks(lines: list[str]) -> list[str]:
     while lines and not lines[0].strip():
         lines = lines[1:]
@@ -254,6 +263,7 @@ class _Change:
     title: str | None
     description: str | None
     if_sha256: str | None
+    actor: Actor
 
 
 def _edit_once(store: Store, folder: Path, path: str, change: _Change) -> None:
@@ -264,7 +274,9 @@ def _edit_once(store: Store, folder: Path, path: str, change: _Change) -> None:
     page = markdown.parse(data)
     if page.raw_block is not None and (change.title, change.description) != (None, None):
         raise Invalid(f"The frontmatter of {path} is not valid YAML; correct the file by hand first.")
-    body = checked_text(store, change.text) if change.text is not None else None
+    body = None
+    if change.text is not None:
+        body = _stored(checked_text(store, change.text), change.actor, page.body).text
     updates = {"updated_at": markdown.stamp(timezone.now()), **_new_titles(page, change, body)}
     changed = markdown.replace(data, updates, body)
     archive.replace(folder, path, expected_sha256=current, data=changed, why="edited")
@@ -273,11 +285,12 @@ def _edit_once(store: Store, folder: Path, path: str, change: _Change) -> None:
 def _new_titles(page: markdown.Page, change: _Change, body: str | None) -> dict[str, str]:
     titles = {}
     if change.title is not None:
-        titles["title"] = _one_line(change.title) or markdown.first_sentence(page.body if body is None else body)
+        given = _one_line(_stored(change.title, change.actor).text)
+        titles["title"] = given or markdown.first_sentence(page.body if body is None else body)
     elif body is not None and page.meta.get("title") == markdown.first_sentence(page.body):
         titles["title"] = markdown.first_sentence(body)
     if change.description is not None:
-        titles["description"] = _one_line(change.description)
+        titles["description"] = _one_line(_stored(change.description, change.actor).text)
     return titles
 
 

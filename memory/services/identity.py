@@ -41,18 +41,19 @@ class Resolved:
 
 def resolve(repository: Repository) -> Resolved:
     """The store that a repository belongs to; makes none. Raises Busy when another one's store is in the way."""
-    own = name_of(repository)
+    own, by_path, news = name_of(repository), path_name_of(repository), ""
     plain: Why = "path" if repository.remote is None else "remote"
-    if repository.remote is not None and (found := _from_before_the_remote(repository, own)) is not None:
-        return found
+    if paths.store(by_path).is_dir():
+        if _is_anothers(by_path, repository):
+            news = _made_way(by_path, repository)
+        elif by_path != own and not _adopted(by_path, repository, own) and not paths.store(own).is_dir():
+            return Resolved(by_path, "path")  # later: somebody is at work on it
     if paths.store(own).is_dir():
-        if not _is_anothers(own, repository):
-            return _own(own, plain, repository)
-        return Resolved(own, plain, _made_way(own, repository))
+        return _own(own, plain, repository)
     holder = store_rows.holder(repository.project_id)
     if holder is not None and not _is_anothers(holder.name, repository):
         return _through(holder, repository)
-    found = _seen_before(repository) or Resolved(own, plain)
+    found = _seen_before(repository) or Resolved(own, plain, news)
     return replace(found, reclaims=holder is not None and found.store == own)
 
 
@@ -100,19 +101,6 @@ def consolidate() -> int:
             if repository is not None and repository.remote is not None:
                 resolve(repository)
     return len(set(before) - set(store_rows.names_on_disk()))
-
-
-def _from_before_the_remote(repository: Repository, own: str) -> Resolved | None:
-    """Adopt the store that the folder had without a remote, or let it make way when another repository made it; the
-    older one itself when that has to wait and the remote has none yet."""
-    older = path_name_of(repository)
-    if not paths.store(older).is_dir():
-        return None
-    if _is_anothers(older, repository):
-        news = _made_way(older, repository)
-        return None if paths.store(own).is_dir() else Resolved(own, "remote", news)
-    adopted = _adopted(older, repository, own)
-    return None if adopted or paths.store(own).is_dir() else Resolved(older, "path")
 
 
 def _adopted(older: str, repository: Repository, own: str) -> bool:

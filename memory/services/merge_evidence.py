@@ -57,8 +57,8 @@ def sides() -> list[Side]:
     """Every project store, with a folder of it that is there and the origin it has now."""
     seen: dict[str, list[Checkout]] = {}
     owners: dict[tuple[str, str], str] = {}
-    for place in Checkout.objects.order_by("-since"):
-        seen.setdefault(place.store, []).append(place)
+    for place in Checkout.objects.order_by("since"):
+        seen.setdefault(place.store, []).insert(0, place)
         owners[place.root, place.remote] = place.store
     rows = [row for row in store_rows.current() if row.name != store_rows.GLOBAL]
     return [_side(row, seen.get(row.name, []), owners) for row in rows]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from coffer import llm
 from coffer.errors import Busy, CofferError, StorageFailed, StoreNotFound
 from memory.models import Store
-from memory.services import archive, filing, inbox, merging, passes, topics, trail
+from memory.services import archive, filing, inbox, merging, passes, rule_split, topics, trail
 from memory.services import stores as store_service
 from memory.services.inbox import Unfit
 from memory.services.tally import Result, Tally
@@ -96,6 +96,7 @@ def _pass(store: Store, actor: str, model: str, wish: _Wish) -> Result:
     failure: CofferError | None = None
     try:
         _each(tally, [path for path in files if path not in left], wish)
+        _sort_rules(tally, actor)
     except (StorageFailed, StoreNotFound) as error:
         failure, tally.stopped = error, error.message
     except BaseException:
@@ -126,6 +127,15 @@ def _each(tally: Tally, files: Sequence[str], wish: _Wish) -> None:
             tally.trouble(path, error)
     if wish.progress is not None:
         wish.progress(len(files), len(files), "")
+
+
+def _sort_rules(tally: Tally, actor: str) -> None:
+    """Sort rules files that have grown too long by topic, when the notes are done (FR-036)."""
+    if tally.stopped:
+        return
+    done = rule_split.split(tally.store, filing.PURPOSE, run=tally.row.run, actor=actor)
+    if done.error is not None:
+        tally.stopped = done.error.message
 
 
 def _finished(tally: Tally, actor: str, failure: CofferError | None) -> Result:

@@ -24,6 +24,11 @@ _SAID = {
     "topics_merged": "merged",
     "rules_appended": "made rules",
     "appended": "added as they are",
+    "written": "written",
+    "superseded": "superseded",
+    "promoted": "promoted",
+    "refused": "refused",
+    "rules_moved": "rules sorted",
     "skipped": "skipped",
 }
 
@@ -36,6 +41,7 @@ class Overview:
     last: Pass | None
     undoable: Pass | None
     model: str | None
+    reorg: Pass | None
 
     @property
     def tokens(self) -> int:
@@ -45,10 +51,12 @@ class Overview:
     @property
     def done(self) -> str:
         """What the last pass counted, in words, without its zeros."""
-        counts = self.last.counts if self.last else {}
-        return (
-            ", ".join(f"{counts[name]} {words}" for name, words in _SAID.items() if counts.get(name)) or "nothing done"
-        )
+        return _said(self.last)
+
+    @property
+    def reorganized(self) -> str:
+        """The same of the last reorganization."""
+        return _said(self.reorg)
 
     @property
     def running(self) -> bool:
@@ -105,7 +113,7 @@ def overview(store: Store) -> Overview:
     """What was given up in the inbox, and how the last pass went."""
     model = llm.model()
     given_up = list(inbox.given_up(store, model or "").values())
-    return Overview(given_up, last(store), last_undoable(store), model)
+    return Overview(given_up, last(store), last_undoable(store), model, last(store, "reorg"))
 
 
 def findings() -> Iterator[Finding]:
@@ -118,3 +126,8 @@ def findings() -> Iterator[Finding]:
     if left:
         told = "1 note is" if left == 1 else f"{left} notes are"
         yield Finding("warning", "organizer", f"{told} left in the inbox after failing; `coffer organize` names them.")
+
+
+def _said(row: Pass | None) -> str:
+    counts = row.counts if row is not None else {}
+    return ", ".join(f"{counts[name]} {words}" for name, words in _SAID.items() if counts.get(name)) or "nothing done"

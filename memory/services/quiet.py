@@ -15,7 +15,7 @@ from coffer.errors import CofferError, where
 from memory import schedule
 from memory.files import lanes
 from memory.models import Store
-from memory.services import organize
+from memory.services import organize, reorg
 from memory.services import stores as store_service
 from memory.services.tally import Result
 
@@ -52,6 +52,11 @@ def arm_waiting() -> None:
 def organize_now(name: str, actor: str) -> str:
     """What was asked for by a page, the admin or a program that did not want to wait."""
     return _logged(name, lambda: _organize(store_service.get(name), actor))
+
+
+def reorganize_now(name: str, actor: str) -> str:
+    """The same for a reorganization, which never begins by itself."""
+    return _logged(name, lambda: reorg.reorganize(store_service.get(name), actor=actor).status)
 
 
 def _organize(store: Store, actor: str) -> str:

@@ -19,6 +19,14 @@ def organize(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
+def reorganize(request: HttpRequest, name: str) -> HttpResponse:
+    """The same for a reorganization."""
+    schedule.queue_reorg(stores.get(name).name, "user")
+    messages.success(request, "The topics will be reorganized in the background; this page tells how it went.")
+    return redirect("store", name=name)
+
+
+@require_POST
 def undo(request: HttpRequest, name: str, run: str) -> HttpResponse:
     """Bring the notes of a pass back, and its topics to what they were."""
     done = undo_service.undo(stores.get(name), run)

@@ -153,7 +153,7 @@ def test_bc_016_a_block_in_an_answer_does_not_become_a_second_one(fake_llm: Fake
 
 def test_bc_047_a_secret_goes_out_masked_and_comes_back_whole(fake_llm: FakeLlm, api: Api) -> None:
     secret = "FAKE-hunter2-9x"
-    call("remember", None, text=f"The staging db password is {secret}", scope="global")
+    api.post("/memory_stores/global/facts", {"text": f"The staging db password is {secret}"})
     fake_llm.always(sensible(lambda _: "staging"))
     assert organize(api)["drained"] == 1
     assert secret not in fake_llm.requests[0].user

@@ -154,7 +154,7 @@ def test_bc_066_a_session_that_records_an_alias_is_of_the_same_project(
     fake_llm.always(one_of_each_turn)
     (tmp_path / "alias").symlink_to(repo.parent)
     talk.claude(tmp_path / "alias" / repo.name, "question", "answer")
-    talk.claude(f"{repo}/", "why is it so", "because it is", session=identity(2))
+    talk.claude(f"{repo}/", "where do releases go", "into the bucket", session=identity(2))
     distill()
     assert len(journal.recent(store_of(repo), 9)) == 4
     assert len(stores.names_on_disk()) == 1

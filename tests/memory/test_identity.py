@@ -346,6 +346,23 @@ def test_what_made_way_is_named_and_can_be_taken_over(make_repo: Repos) -> None:
     assert recalled(repo) == [saved]
 
 
+def test_repositories_that_take_turns_in_one_folder_keep_their_memories(make_repo: Repos) -> None:
+    """As projects do that are mounted in one place of a container."""
+    work = make_repo("work")
+    away = [work.with_name(name) for name in ("first", "second")]
+    work.rename(away[0])
+    make_repo("work").rename(away[1])
+    saved: list[str] = []
+    for turn in range(6):
+        here = away[turn % 2].rename(work)
+        if turn < 2:
+            saved.append(remember(here, f"The okapi of {turn}."))
+        assert recalled(here) == [saved[turn % 2]], turn
+        later.flush()
+        here.rename(away[turn % 2])
+    assert len(on_disk()) == 2
+
+
 def test_a_new_repository_where_one_moved_away_from_begins_anew(make_repo: Repos) -> None:
     repo = make_repo("widget")
     saved = remember(repo)

@@ -20,6 +20,9 @@ from tests.factories import write_files
 from tests.pages.conftest import Memory
 from tests.processes import Machine
 from tests.serving import serving
+from tests.transcripts import conversations as talk
+from transcripts.models import Distilled
+from transcripts.services import homes, ledger, listing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -88,9 +91,19 @@ def keep(tmp_path_factory: pytest.TempPathFactory) -> Callable[["Page", str], No
     return lambda page, name: page.screenshot(path=folder / f"{name}.png", full_page=True) and None
 
 
+def sessions() -> None:
+    """Some sessions of an agent, and one that could not be distilled."""
+    for number, title in enumerate(("Rename the uploader and its tests", "wide" * 60, "")):
+        folder = "/work/a/rather/long/path/of/a/project"
+        talk.claude(folder, "prompt", "answer", session=talk.identity(number), title=title)
+    found = listing.find(homes.of("claude_code"), talk.identity(1))
+    ledger.failed(found, "The model's answer cannot be used: it is empty.")
+
+
 def everywhere(memory: Memory) -> dict[str, str]:
     registration.ensure("claude_code")
     contexts.session_context("codex", cwd="/", session="s")
+    sessions()
     assert later.flush()
     store = f"/stores/{memory.name}"
     archived = next((memory.folder / "superseded").glob("*.md")).name
@@ -115,6 +128,10 @@ def everywhere(memory: Memory) -> dict[str, str]:
         "nothing": "/search?q=zzz",
         "agents": "/agents",
         "agent": f"/agents/claude_code?store={memory.name}",
+        "sessions": "/sessions?days=30",
+        "no-sessions": "/sessions?q=zzz",
+        "session": f"/session?agent=claude_code&id={talk.identity(1)}",
+        "past": "/sessions/distill?agent=claude_code",
         "activity": "/activity",
         "health": "/health",
         "gone": f"{store}/knowledge/nothing",
@@ -123,6 +140,8 @@ def everywhere(memory: Memory) -> dict[str, str]:
 
 
 def everywhere_in_admin(memory: Memory) -> dict[str, str]:
+    sessions()
+    assert later.flush()
     store, fact = f"/admin/memory/store/{memory.name}", f"/admin/memory/document/{memory.name}/{memory.fact}"
     return {
         "index": "/admin/",
@@ -141,6 +160,9 @@ def everywhere_in_admin(memory: Memory) -> dict[str, str]:
         "audit": "/admin/coffer/auditentry/",
         "entry": f"/admin/coffer/auditentry/{AuditEntry.objects.latest('at').pk}/change/",
         "invocations": "/admin/gateway/invocation/",
+        "distilled": "/admin/transcripts/distilled/",
+        "again": f"/admin/transcripts/distilled/act/again/?key={Distilled.objects.latest('at').pk}",
+        "sweeps": "/admin/transcripts/sweep/",
         "preferences": "/admin/coffer/preference/",
         "schedules": "/admin/django_q/schedule/",
         "failures": "/admin/django_q/failure/",

@@ -12,20 +12,23 @@ from tests.conftest import Api
 
 def test_the_end_of_a_session_is_noted_and_answered_at_once(api: Api, repo: Path) -> None:
     answer = api.post("/agents/codex/sessions/0199-ü/end", {"cwd": str(repo)})
-    assert (answer.status_code, answer.json()) == (200, {"outcome": "skipped"})
+    assert (answer.status_code, answer.json()) == (200, {"outcome": "no_model"})
     later.flush()
     row = Delivery.objects.get()
     project = stores.locate(str(repo)).project
     assert project is not None
-    assert (row.agent, row.event, row.session, row.outcome) == ("codex", "SessionEnd", "0199-ü", "skipped")
+    assert (row.agent, row.event, row.session, row.outcome) == ("codex", "SessionEnd", "0199-ü", "no_model")
     assert (row.project, row.bytes, row.items) == (project.store, 0, 0)
     assert Agent.objects.get().type == "codex"
     assert not Path(project.root, ".coffer").exists()
 
 
-@pytest.mark.parametrize("cwd", ["", ".", "C:\\Users\\dev\\app", "/that/is/gone"])
-def test_a_place_that_is_no_project_is_no_error(api: Api, cwd: str) -> None:
-    assert api.post("/agents/codex/sessions/s-1/end", {"cwd": cwd}).json() == {"outcome": "skipped"}
+@pytest.mark.parametrize(
+    ("cwd", "outcome"),
+    [("", "no_model"), (".", "skipped"), ("C:\\Users\\dev\\app", "skipped"), ("/that/is/gone", "skipped")],
+)
+def test_a_place_that_is_no_project_is_no_error(api: Api, cwd: str, outcome: str) -> None:
+    assert api.post("/agents/codex/sessions/s-1/end", {"cwd": cwd}).json() == {"outcome": outcome}
     later.flush()
     assert Delivery.objects.get().project == ""
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 from coffer import scrub
@@ -12,6 +11,8 @@ from memory.files.markdown import clean
 IMAGE = "[image]"
 TITLE_CHARS = 80
 _WORD_CHARS = 600
+_MOST_MADE = 256
+_made: dict[str, str | None] = {}  # titles by what they were made of, and by themselves
 _FIRST_YEAR = 2000
 _decode = json.JSONDecoder().raw_decode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,12 +51,17 @@ def opening(value: Any) -> str | None:
     return line[: end if 0 <= end < _WORD_CHARS else _WORD_CHARS] or None
 
 
-@lru_cache(maxsize=64)
 def title(opening: str | None) -> str | None:
-    """The title that an opening makes."""
-    if opening is None:
-        return None
-    return scrub.redact(opening).text[:TITLE_CHARS].strip().replace("\ufffd", "?") or None
+    """The title that an opening makes; one that was made lately is not looked through again."""
+    if opening is None or opening in _made:
+        return opening and _made[opening]
+    found = scrub.redact(opening).text[:TITLE_CHARS].strip().replace("\ufffd", "?") or None
+    if len(_made) > _MOST_MADE:
+        _made.clear()
+    _made[opening] = found
+    if found is not None:
+        _made[found] = found
+    return found
 
 
 def moment(value: Any) -> datetime | None:

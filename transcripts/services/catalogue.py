@@ -9,10 +9,9 @@ import logging
 import os
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import transaction
 
@@ -35,16 +34,19 @@ def refresh(home: Home, *, room: int | None = None, patience: float = 600.0) -> 
     With ``room`` only about so many bytes are read. Raises Busy when another process has been reading for ``patience``
     seconds.
     """
-    if not _behind(home):
+    found, named_by = list(home.sources()), _names_source(home)
+    if not _behind(home, found, named_by):
         return True
     with fs.locked(f"sessions-{home.agent}.lock", seconds=patience):
-        behind = _behind(home)  # the process before may have read it all
+        behind = _behind(home, found, named_by)  # the process before may have read it all
+        names = home.names()
         _forget(behind.gone)
         changed = sorted(behind.changed, key=lambda pair: -pair[0].mtime_ns)
         taken = changed if room is None else list(_within(changed, room))
         for batch in _batches(_read(home, source, known) for source, known in taken):
-            _write(home, batch)
-        _name(home, behind.names)
+            _write(home, batch, names)
+        if behind.renamed:
+            _rename(home, names, named_by)
         return len(taken) == len(changed)
 
 
@@ -65,14 +67,14 @@ def folded(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Behind:
-    """What differs from what is known: sources with the id of their row, rows of sources that are gone, the names."""
+    """What differs from what is known: sources with the id of their row, rows of sources that are gone, names."""
 
     changed: Sequence[tuple[Source, int | None]]
     gone: Sequence[int]
-    names: Source | None
+    renamed: bool
 
     def __bool__(self) -> bool:
-        return bool(self.changed or self.gone or self.names)
+        return bool(self.changed or self.gone or self.renamed)
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,19 @@ class _Reading:
     problem: str
 
 
-def _behind(home: Home) -> _Behind:
+def _behind(home: Home, found: Iterable[Source], named_by: Source | None) -> _Behind:
     with db.raw() as con:
         known = {place: row for place, *row in con.execute(_KNOWN, (home.agent,))}
     changed: list[tuple[Source, int | None]] = []
-    for source in home.sources():
+    for source in found:
         row = known.pop(spelled(source.place), None)
         if row is None or row[1] != source.size or row[2] != source.mtime_ns or row[3] != VERSION:
             changed.append((source, row and row[0]))
-    names = _names_source(home)
-    if names is not None and (row := known.pop(spelled(names.place), None)) is not None:
-        names = None if row[1:] == [names.size, names.mtime_ns, VERSION] else names
-    return _Behind(changed, [row[0] for row in known.values()], names)
+    file = home.names_file()
+    names = known.pop(spelled(str(file)), None) if file is not None else None
+    key = [named_by.size, named_by.mtime_ns, VERSION] if named_by is not None else None
+    renamed = (names and names[1:]) != key
+    return _Behind(changed, [row[0] for row in known.values()], renamed)
 
 
 def _names_source(home: Home) -> Source | None:
@@ -143,7 +146,7 @@ def _batches(readings: Iterable[_Reading]) -> Iterator[list[_Reading]]:
         yield batch
 
 
-def _write(home: Home, batch: Sequence[_Reading]) -> None:
+def _write(home: Home, batch: Sequence[_Reading], names: Mapping[str, str]) -> None:
     rows = [_source_row(home, reading) for reading in batch]
     with transaction.atomic():
         made = KnownSource.objects.bulk_create(
@@ -154,7 +157,7 @@ def _write(home: Home, batch: Sequence[_Reading]) -> None:
         )
         KnownSession.objects.filter(source__in=[row.pk for row in made]).delete()
         KnownSession.objects.bulk_create(
-            _session_row(home, row, session)
+            _session_row(row, session, names.get(session.session_id, ""))
             for row, reading in zip(made, batch, strict=True)
             for session in reading.sessions
             if not session.subagent
@@ -175,13 +178,14 @@ def _source_row(home: Home, reading: _Reading) -> KnownSource:
     )
 
 
-def _session_row(home: Home, source: KnownSource, session: Session) -> KnownSession:
+def _session_row(source: KnownSource, session: Session, name: str) -> KnownSession:
     return KnownSession(
         source=source,
-        agent=home.agent,
+        agent=source.agent,
         session_id=session.session_id,
         title=session.shown_title,
-        searched=_searched(session.shown_title, session.project_path),
+        name=name,
+        searched=_searched(name or session.shown_title, session.project_path),
         project_path=session.project_path,
         message_count=session.message_count,
         started_at=session.started_at,
@@ -203,11 +207,8 @@ def _forget(gone: Sequence[int]) -> None:
             KnownSource.objects.filter(pk__in=some).delete()
 
 
-def _name(home: Home, file: Source | None) -> None:
-    """Lay the names that the agent keeps elsewhere over its sessions."""
-    if home.names_file() is None:
-        return
-    names = home.names()
+def _rename(home: Home, names: Mapping[str, str], named_by: Source | None) -> None:
+    """Lay the names that the agent keeps elsewhere over all its sessions."""
     changed = []
     for row in KnownSession.objects.filter(agent=home.agent).only("session_id", "title", "name", "project_path"):
         name = names.get(row.session_id, "")
@@ -217,6 +218,9 @@ def _name(home: Home, file: Source | None) -> None:
             changed.append(row)
     with transaction.atomic():
         KnownSession.objects.bulk_update(changed, ["name", "searched"], batch_size=_BATCH_SOURCES)
-        if file is not None:
-            key: dict[str, Any] = {"size": file.size, "mtime_ns": file.mtime_ns, "version": VERSION}
-            KnownSource.objects.update_or_create(agent=home.agent, place=spelled(file.place), defaults=key)
+        place = spelled(str(home.names_file()))
+        if named_by is None:
+            KnownSource.objects.filter(agent=home.agent, place=place).delete()
+        else:
+            key = {"size": named_by.size, "mtime_ns": named_by.mtime_ns, "version": VERSION}
+            KnownSource.objects.update_or_create(agent=home.agent, place=place, defaults=key)

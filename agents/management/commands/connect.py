@@ -50,7 +50,7 @@ class Command(BaseCommand):
             otherwise = "--yes connects without asking, --dry-run shows the changes."
             asking.confirm(question, yes=yes, otherwise=otherwise)
         outcomes = connections.apply(planned)
-        daemon = _start_daemon()
+        daemon = _start_daemon() if outcomes else ""
         rows = [self._proven(one, daemon) for one in outcomes]
         if as_json:
             told = {one.plan.agent.name: row for one, row in zip(outcomes, rows, strict=True)}

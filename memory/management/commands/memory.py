@@ -17,10 +17,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from coffer.errors import Invalid
 from memory.files import markdown
-from memory.management import explaining, lanes, listing, merging, organizing
+from memory.management import explaining, lanes, listing, merging, organizing, reorganizing
 from memory.management.naming import named as _store
+from memory.management.progress import Bar
 from memory.models import Store
-from memory.services import browse, counts, facts, moves, recall, stores, superseded
+from memory.services import browse, counts, embedding, facts, moves, recall, stores, superseded
 
 
 class Command(BaseCommand):
@@ -78,7 +79,12 @@ class Command(BaseCommand):
         one.add_argument("--json", **json_flag)
         lanes.add_verbs(partial(self._lane_verb, verb, json_flag))
         organizing.add_options(verb("organize", self.organize, "File the notes of the inbox under topics and rules."))
+        one = verb("reorg", self.reorg, "Merge topics that overlap, and promote what recurs in the journal.")
+        one.add_argument("--json", **json_flag)
         merging.add_verbs(self, verb)
+        one = verb("embed", self.embed, "Make the vectors that a store lacks, now and not in the background.")
+        one.add_argument("--test", action="store_true", help="only embed one sentence, to see that the model answers")
+        one.add_argument("--json", **json_flag)
         verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False)
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
@@ -165,6 +171,19 @@ class Command(BaseCommand):
 
     def organize(self, store: Store, **options: Any) -> None:
         organizing.run(self, [store], **options)
+
+    def reorg(self, store: Store, **options: Any) -> None:
+        reorganizing.run(self, store, **options)
+
+    def embed(self, store: Store, *, test: bool, as_json: bool, **_: Any) -> None:
+        if test:
+            tried = embedding.trial(store)
+            text = f"{tried.model} answered in {tried.ms} ms with a vector of {tried.dimension} numbers."
+            self._answer(as_json, vars(tried), text)
+            return
+        done = embedding.catch_up(store, report=Bar(sys.stderr))
+        text = f"{done.embedded} of {done.files} files are embedded by {done.model}; {done.failed} failed."
+        self._answer(as_json, vars(done), text)
 
     def reindex(self, **_: Any) -> None:
         read, problems = stores.reindex(progress=self._progress if self.stdout.isatty() else None)
