@@ -21,6 +21,8 @@ _PLACEHOLDER = re.compile(r"\[\s{0,3}secret[-_ ]\d[^\[\]\n]{0,60}\]", re.IGNOREC
 _LITERAL = "text"  # the kind of what looks like a placeholder
 _TOKEN = re.compile(r"[^\s\"'`<>(){}\[\],;=:&?#|\\]{8,}")
 _POINTS = ".!?"
+_DETECTORS = (*tokens.TABLE, *beside.TABLE)
+_HINTS = frozenset(hint for detector in _DETECTORS for hint in detector.hints)
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,9 @@ def redact(text: str, *, keep: Sequence[str] = ()) -> Redacted:
 
 def _secrets(text: str) -> list[Span]:
     folded = text.lower()
-    found = [span for detector in (*tokens.TABLE, *beside.TABLE) for span in detector.spans(text, folded)]
-    return merged([*private_keys.find(text), *found])
+    hints = {hint for hint in _HINTS if hint in folded}  # most detectors share theirs, and most texts hold none
+    fitting = [detector for detector in _DETECTORS if not hints.isdisjoint(detector.hints)]
+    return merged([*private_keys.find(text), *(span for detector in fitting for span in detector.spans(text))])
 
 
 def _alike(text: str) -> list[Span]:

@@ -19,7 +19,7 @@ class Span:
 class Detector:
     """One kind of secret: the group ``secret`` of the expression, or all of it, where ``check`` agrees.
 
-    ``hints`` are lower-case pieces of which the text must hold one, so that most patterns need not be tried. Without a
+    ``hints`` are lower-case pieces of which a text holds one, or the pattern need not be tried. Without a
     kind, ``kind_of`` the match is asked. Compiled when first needed: all of them would delay every start.
     """
 
@@ -33,10 +33,8 @@ class Detector:
     def pattern(self) -> re.Pattern[str]:
         return re.compile(self.regex)
 
-    def spans(self, text: str, folded: str) -> Iterator[Span]:
-        """Every place in ``text``; ``folded`` is it in lower case."""
-        if not any(hint in folded for hint in self.hints):
-            return
+    def spans(self, text: str) -> Iterator[Span]:
+        """Every place in a text."""
         group = "secret" if "secret" in self.pattern.groupindex else 0
         for match in self.pattern.finditer(text):
             if self.check(match):

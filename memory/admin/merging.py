@@ -1,6 +1,7 @@
 """Stores that may be one project, side by side with the evidence: joined, and taken apart again."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from django.contrib import messages
@@ -44,52 +45,55 @@ class Half:
 
 def pages(admin: ServiceAdmin) -> list[URLPattern]:
     """The pages, for the admin of stores."""
-
-    def scan_page(request: HttpRequest) -> HttpResponse:
-        """What looks like one project, and the merges that can be taken back."""
-        names = {store.name: stores.display_name(store) for store in stores.all_stores()}
-        found = merge_scan.scan(engine=False)
-        rows = [Shown(one, names.get(one.source, ""), names.get(one.target, "")) for one in found.proposals]
-        done = [record.about for record in merge_record.retired(lambda about: about.target in names)]
-        context = {"proposals": rows, "done": [(about, names[about.target]) for about in done], "stores": names}
-        return admin.show(request, "merge_scan", "Stores of one project", **context)
-
-    def pair_page(request: HttpRequest) -> HttpResponse:
-        """Two stores side by side, what a merge would do with each file, and the button that does it."""
-        given = request.POST if request.method == "POST" else request.GET
-        source, target = given.get("source", ""), given.get("target", "")
-        if request.method == "POST":
-            done = merge.merge(source, target)
-            moved = sum(count for kind, count in done.counts.items() if kind != "left")
-            messages.success(request, f"The stores are one now: {moved} files. It can be taken back on this page.")
-            return redirect(_url())
-        plan = merge.preview(source, target)
-        found = [one for one in merge_scan.scan(engine=False).proposals if {one.source, one.target} == {source, target}]
-        context = {
-            "halves": [_half(stores.get(source)), _half(stores.get(target))],
-            "evidence": found[0] if found else None,
-            "steps": plan.steps[:SHOWN_FILES],
-            "count": len(plan.steps),
-            "counts": plan.counts,
-        }
-        return admin.show(request, "merge_pair", "Two stores side by side", source=source, target=target, **context)
-
-    def undo_page(request: HttpRequest) -> HttpResponse:
-        """What taking back a merge would do, and the button that does it."""
-        source = (request.POST if request.method == "POST" else request.GET).get("source", "")
-        if request.method == "POST":
-            undone = merge_undo.undo(source)
-            messages.success(request, f"{len(undone.removed)} files were taken out again; {len(undone.kept)} stay.")
-            return redirect(_url())
-        undone = merge_undo.preview(source)
-        kept = undone.kept[:SHOWN_FILES]
-        return admin.show(request, "merge_undo", "Take a merge back", undone=undone, kept=kept, back=_url())
-
     return [
-        path("merge/", admin.guarded(scan_page, admin.list_url), name="memory_store_merges"),
-        path("merge/pair/", admin.guarded(pair_page, _url), name="memory_store_merge_pair"),
-        path("merge/undo/", admin.guarded(undo_page, _url), name="memory_store_merge_undo"),
+        path("merge/", admin.guarded(partial(_scan_page, admin), admin.list_url), name="memory_store_merges"),
+        path("merge/pair/", admin.guarded(partial(_pair_page, admin), _url), name="memory_store_merge_pair"),
+        path("merge/undo/", admin.guarded(partial(_undo_page, admin), _url), name="memory_store_merge_undo"),
     ]
+
+
+def _scan_page(admin: ServiceAdmin, request: HttpRequest) -> HttpResponse:
+    """What looks like one project, and the merges that can be taken back."""
+    names = {store.name: stores.display_name(store) for store in stores.all_stores()}
+    found = merge_scan.scan(engine=False)
+    rows = [Shown(one, names.get(one.source, ""), names.get(one.target, "")) for one in found.proposals]
+    done = [record.about for record in merge_record.retired(lambda about: about.target in names)]
+    context = {"proposals": rows, "done": [(about, names[about.target]) for about in done], "stores": names}
+    return admin.show(request, "merge_scan", "Stores of one project", **context)
+
+
+def _pair_page(admin: ServiceAdmin, request: HttpRequest) -> HttpResponse:
+    """Two stores side by side, what a merge would do with each file, and the button that does it."""
+    given = request.POST if request.method == "POST" else request.GET
+    source, target = given.get("source", ""), given.get("target", "")
+    if request.method == "POST":
+        done = merge.merge(source, target)
+        moved = sum(count for kind, count in done.counts.items() if kind != "left")
+        messages.success(request, f"The stores are one now: {moved} files. It can be taken back on this page.")
+        return redirect(_url())
+    plan = merge.preview(source, target)
+    found = [one for one in merge_scan.scan(engine=False).proposals if {one.source, one.target} == {source, target}]
+    context = {
+        "halves": [_half(stores.get(source)), _half(stores.get(target))],
+        "evidence": found[0] if found else None,
+        "steps": plan.steps[:SHOWN_FILES],
+        "count": len(plan.steps),
+        "counts": plan.counts,
+    }
+    return admin.show(request, "merge_pair", "Two stores side by side", source=source, target=target, **context)
+
+
+def _undo_page(admin: ServiceAdmin, request: HttpRequest) -> HttpResponse:
+    """What taking back a merge would do, and the button that does it."""
+    source = (request.POST if request.method == "POST" else request.GET).get("source", "")
+    if request.method == "POST":
+        undone = merge_undo.undo(source)
+        messages.success(request, f"{len(undone.removed)} files were taken out again; {len(undone.kept)} stay.")
+        return redirect(_url())
+    undone = merge_undo.preview(source)
+    return admin.show(
+        request, "merge_undo", "Take a merge back", undone=undone, kept=undone.kept[:SHOWN_FILES], back=_url()
+    )
 
 
 def _half(store: Store) -> Half:

@@ -28,6 +28,7 @@ _LATE_SECONDS = 5.0  # after which an answer that comes too late for this query 
 _PATIENCE = 3600.0
 _REST, _LONGEST_REST = 10.0, 300.0
 _REMEMBERED = 256
+_MOST_CHARS = 2_000  # of a query: further down stands what was pasted
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def ask(stores: Sequence[Store], query: str, seconds: float | None = SECONDS) ->
 
     ``seconds`` is how long its vector is waited for; 0 asks for none, None waits as long as it takes.
     """
-    patient = seconds is None
+    patient, query = seconds is None, query[:_MOST_CHARS]
     asked = Asked(query, time.monotonic() + (_PATIENCE if seconds is None else seconds))
     if seconds == 0:
         return asked
@@ -116,6 +117,7 @@ def ask(stores: Sequence[Store], query: str, seconds: float | None = SECONDS) ->
 def embed_queries(store: Store, queries: Sequence[str]) -> None:
     """Ask for the vectors of many queries at once, so that none of them has to be waited for. Raises EngineError."""
     embedder = spaces.embedder_of(store)
+    queries = [query[:_MOST_CHARS] for query in queries]
     probe, *answered = embedder.embed([spaces.PROBE, *queries], store=store.name)
     space = spaces.find(embedder, probe)
     for query, vector in zip(queries, answered, strict=True):

@@ -29,8 +29,7 @@ class Standing(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """The best passage of one document, and what its score is made of."""
 
     score: float

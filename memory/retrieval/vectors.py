@@ -29,11 +29,12 @@ FAILURES = (
 )  # what any function here may raise, of a file that cannot be used now
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 _VERSION = 1
-_ROUGHLY = 4  # times as many by bits as are wanted in the end; measured on all sets to lose none that matters
+_ROUGHLY = 3  # times as many by bits as are wanted in the end; measured on all sets to lose none that matters
 _PATIENCE_MS = 1_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS space(
-    id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, probe BLOB NOT NULL, least REAL NOT NULL, reads_cjk INTEGER NOT NULL
+    id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, probe BLOB NOT NULL, least REAL NOT NULL,
+    reads_cjk INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS document(
     id INTEGER PRIMARY KEY, space INTEGER NOT NULL, store TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL,

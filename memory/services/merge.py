@@ -7,7 +7,7 @@ what they write meanwhile is carried over in the last moment, under both locks, 
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,14 +20,13 @@ from coffer.errors import Busy, CofferError, Conflict, Invalid
 from memory import schedule
 from memory.files import markdown, store_file
 from memory.models import Checkout, Store
-from memory.services import adoption, archive, carry, merge_record, store_files, store_rows, trail
+from memory.services import adoption, archive, carry, merge_record, reorg, store_files, store_rows, trail
 from memory.services import stores as store_service
 from memory.services.carry import Did, Step
 from memory.services.merge_record import About, Entry, Record
 
 log = logging.getLogger("memory.merge")
 EVENT = "memory_stores_merged"
-reorganize: Callable[[Store], str] | None = None  # the pass that a merge ends with; gives its status
 _BATCH = 32  # files carried while writers of the target wait
 
 
@@ -76,6 +75,13 @@ def merge(source: str, target: str, *, organize: bool = True, actor: str = "user
     status = _reorganized(store_service.get(target)) if organize else "skipped"
     log.info("stores merged from=%s to=%s files=%d", source, target, len(record.entries))
     return Merged(source, target, counted(record), status, record.store)
+
+
+def reorganize(store: Store) -> str:
+    """The pass that a merge ends with: its status, or what kept it from doing anything."""
+    done = reorg.reorganize(store)
+    idle = done.status == "reorganized" and not (done.written or done.superseded or done.promoted or done.rules_moved)
+    return f"error: {done.stopped}" if done.stopped and idle else done.status
 
 
 def counted(record: Record) -> dict[Did, int]:
@@ -286,8 +292,6 @@ def _finish(record: Record, actor: str) -> None:
 
 def _reorganized(store: Store) -> str:
     """What became of the reorganization after a merge; it never fails the merge itself (FR-059)."""
-    if reorganize is None:
-        return "no_model"
     try:
         return reorganize(store)
     except (CofferError, OSError, DatabaseError) as error:

@@ -16,7 +16,6 @@ class Scenario(NamedTuple):
 
 
 _HOOKS = "session hooks come with the agents' connections"
-_ENGINE = "needs the engine: connections, organizer and reorganization"
 
 SCENARIOS = (
     Scenario("project memory follows the repository across checkout paths", "covered"),
@@ -66,11 +65,11 @@ SCENARIOS = (
     Scenario("organizing merges a note into an existing topic without clobbering it", "covered"),
     Scenario("organize is a no-op when no internal model is configured", "covered"),
     Scenario("a topic document recalls at passage granularity", "covered"),
-    Scenario("the reorg pass consolidates duplicate topic documents", "open", _ENGINE),
-    Scenario("reorg never destroys content — a superseded topic stays recoverable", "open", _ENGINE),
-    Scenario("reorg is a no-op when no internal model is configured", "open", _ENGINE),
-    Scenario("固化 promotes a recurring journal pattern into a knowledge topic", "open", _ENGINE),
-    Scenario("固化 promotes a recurring imperative pattern into the rules lane", "open", _ENGINE),
+    Scenario("the reorg pass consolidates duplicate topic documents", "covered"),
+    Scenario("reorg never destroys content — a superseded topic stays recoverable", "covered"),
+    Scenario("reorg is a no-op when no internal model is configured", "covered"),
+    Scenario("固化 promotes a recurring journal pattern into a knowledge topic", "covered"),
+    Scenario("固化 promotes a recurring imperative pattern into the rules lane", "covered"),
     Scenario("memory is auto-organized after the store goes idle", "covered"),
     Scenario("the organizer routes a rule-shaped note into the rules lane", "covered"),
     Scenario("the rules read surface returns the stored rules", "covered"),

@@ -1,4 +1,4 @@
-"""Measure the list of sessions against its bars: ``python tests/bench/sessions.py [--sessions 5000] [--megabytes 2000]``.
+"""Measure the list of sessions against its bars: ``python tests/bench/sessions.py [--sessions N] [--megabytes N]``.
 
 Makes a person's home full of sessions of Claude Code and Codex in a temporary folder, lists them for the first time,
 after a restart, and with one file that grew. Bars: the first listing takes at most twice the time of ``json.loads``
@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -19,24 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = [
-    "the",
-    "build",
-    "cache",
-    "release",
-    "gate",
-    "retry",
-    "upload",
-    "parser",
-    "index",
-    "token",
-    "window",
-    "queue",
-    "schema",
-    "branch",
-    "merge",
-    "deploy",
-]
+WORDS = re.findall(
+    r"\w+", "the build cache release gate retry upload parser index token window queue schema branch deploy"
+)
 PROJECTS = 60
 ROUNDS = 7
 
@@ -50,7 +36,7 @@ def main() -> None:
         person, coffer = Path(folder, "person"), Path(folder, "coffer")
         coffer.mkdir()
         size = make(person, options.sessions, options.megabytes * 10**6)
-        print(f"{options.sessions} sessions, {size / 1e6:.0f} MB")
+        say(f"{options.sessions} sessions, {size / 1e6:.0f} MB")
         env = {**os.environ, "HOME": str(person), "COFFER_HOME": str(coffer), "PYTHONPATH": str(ROOT)}
         for _ in range(2):  # the second process finds what the first one kept
             subprocess.run([sys.executable, __file__, "--measure", str(person)], env=env, check=True)
@@ -123,6 +109,11 @@ def _prose(chosen: random.Random, words: int) -> str:
     return " ".join(chosen.choices(WORDS, k=words))
 
 
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def _measure(person: Path) -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "coffer.settings"
     import django
@@ -137,8 +128,8 @@ def _measure(person: Path) -> None:
     began = time.process_time()
     found = listing.page(chosen, listing.Wanted())
     first = time.process_time() - began
-    files = [path for path in person.rglob("*.jsonl")]
-    print(f"first listing of this process: {first:.2f} s, {found.total} sessions, {_megabytes():.0f} MB at most")
+    files = list(person.rglob("*.jsonl"))
+    say(f"first listing of this process: {first:.2f} s, {found.total} sessions, {_megabytes():.0f} MB at most")
     if first > 1.0:
         began = time.process_time()
         for path in files:
@@ -146,16 +137,16 @@ def _measure(person: Path) -> None:
                 for line in lines:
                     json.loads(line)
         parsed = time.process_time() - began
-        print(f"  json.loads over the same lines: {parsed:.2f} s; ratio {first / parsed:.2f} (bar 2)")
+        say(f"  json.loads over the same lines: {parsed:.2f} s; ratio {first / parsed:.2f} (bar 2)")
     walk = _best(lambda: _walk(person))
     warm = _best(lambda: listing.page(chosen, wanted))
-    print(f"warm, searched, filtered, sorted: {warm * 1000:.1f} ms; bare walk {walk * 1000:.1f} ms", end="; ")
-    print(f"ratio {warm / walk:.2f} (bar 3)")
+    times = f"{warm * 1000:.1f} ms; bare walk {walk * 1000:.1f} ms"
+    say(f"warm, searched, filtered, sorted: {times}; ratio {warm / walk:.2f} (bar 3)")
     with files[0].open("ab") as grown:
         grown.write(b"\n")
     began = time.process_time()
     listing.page(chosen, wanted)
-    print(f"one file grew: {(time.process_time() - began) * 1000:.1f} ms")
+    say(f"one file grew: {(time.process_time() - began) * 1000:.1f} ms")
 
 
 def _walk(person: Path) -> int:

@@ -86,10 +86,8 @@ def test_an_undo_killed_at_any_step_and_run_again_gives_both_stores_back(templat
         step = rng.randint(1, 300)
         if killed("unmerge", A, step=step):
             killed_ones += 1
-            try:
+            if merge.cut_off() or not paths.store(A).is_dir():  # else the kill came after its end
                 merge_undo.undo(A)
-            except Exception:
-                assert prints(paths.store(A)) == of_template(template, A), step  # it was all done
         for name in (A, B):
             assert prints(paths.store(name)) == of_template(template, name), (step, name)
         assert merge.cut_off() == [], step

@@ -13,11 +13,12 @@ from coffer.models import AuditEntry
 from memory import jobs
 from memory.management.progress import Bar
 from memory.models import Store
-from memory.services import reorg, stores
+from memory.services import merge, reorg, stores
 from tests.conftest import Api
 from tests.factories import write_files
 from tests.fake_llm import FakeLlm, fail, tools
 
+GONE, KEPT, MORE = (f"project-01ARZ3NDEKTSV4RRFFQ69G5FA{last}" for last in "VWX")
 SHAPE = {
     "status", "before", "after", "written", "superseded", "promoted", "refused", "skipped", "rules_moved", "steps",
     "model", "stopped", "run",
@@ -127,3 +128,13 @@ def test_the_admin_queues_a_reorganization_after_asking(store: Store, pages: Cli
     assert "Reorganize these stores?" in pages.get(f"{url}?key=global").content.decode()
     pages.post(url, {"keys": json.dumps(["global"])})
     assert OrmQ.objects.count() == 1
+
+
+def test_a_merge_ends_with_a_reorganization_of_the_survivor(store: Store, fake_llm: FakeLlm) -> None:
+    for name in (GONE, KEPT):
+        write_files(paths.store(stores.provision(name).name), {"knowledge/a.md": "Port 8443.\n"})
+    fake_llm.answer("Done.")
+    assert merge.merge(GONE, KEPT).reorg_status == "reorganized"
+    write_files(paths.store(stores.provision(MORE).name), {"knowledge/a.md": "Port 8443.\n"})
+    fake_llm.answer(fail(401))
+    assert merge.merge(MORE, KEPT).reorg_status.startswith("error: ")
