@@ -22,6 +22,7 @@ def convex(words: Mapping[int, float], cosines: Sequence[Mapping[int, float]]) -
     return {
         item: (1 - share) * words.get(item, 0.0) / best + share * meant.get(item, 0.0)
         for item in dict.fromkeys((*words, *meant))
+        if item in words or meant[item] > 0  # what is farther than the mean is no find by itself
     }
 
 

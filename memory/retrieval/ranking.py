@@ -82,7 +82,12 @@ def rank(
     best: dict[int, Ranked] = {}
     for row, passage in found.passages.items():
         store = by_pk.get(passage.store)
-        if store is None or passage.path in late.get(store.name, ()) or kind not in (None, passage.kind):
+        if (
+            store is None
+            or row not in scores
+            or passage.path in late.get(store.name, ())
+            or kind not in (None, passage.kind)
+        ):
             continue
         weight = 1.0 if store.name == "global" else PROJECT_WEIGHT
         one = Ranked(scores[row] * weight, store, passage, words.get(row), meaning.get(row), weight)

@@ -64,11 +64,11 @@ class Overview:
 
 
 @contextmanager
-def alone(store: Store) -> Iterator[None]:
-    """Hold the store's pass lock, across processes. Raises Busy at once when a pass is at work."""
+def alone(store: Store, *, seconds: float = 0.0) -> Iterator[None]:
+    """Hold the store's pass lock, across processes. Raises Busy when a pass is still at work after so many seconds."""
     with ExitStack() as held:
         try:
-            held.enter_context(fs.locked(f"{store.name}.pass.lock", seconds=0.0))
+            held.enter_context(fs.locked(f"{store.name}.pass.lock", seconds=seconds))
         except Busy:
             raise Busy(f"Another pass is at work on {store.name}; try again when it is done.") from None
         yield

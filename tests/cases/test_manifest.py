@@ -18,8 +18,7 @@ KINDS = (
     "LLM output", "agent config files",
 )  # fmt: skip
 ALSO = {"038", "041", "047", "052", "066", "098", "145"}
-WAITING = {
-}
+WAITING = {}
 
 
 def named() -> set[str]:

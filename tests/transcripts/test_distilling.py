@@ -13,7 +13,7 @@ import pytest
 from coffer import fs, llm, paths
 from coffer.models import AuditEntry
 from memory.models import Store
-from memory.services import facts, journal, recall, stores
+from memory.services import digest, facts, journal, recall, stores
 from tests.fake_llm import FakeLlm, fail
 from tests.transcripts import conversations as talk
 from tests.transcripts.conversations import identity, insight, insights, knowing, one_of_each_turn, shown
@@ -289,10 +289,13 @@ def test_a_project_is_all_of_its_folders_and_none_of_another(
 
 def test_nothing_that_memory_told_an_agent_comes_back(repo: Path, fake_llm: FakeLlm) -> None:
     fake_llm.always(insights())
-    told = "<coffer-memory>\nCANARY rule\n</coffer-memory>"
-    talk.claude(repo, f"Before. {told} After.", f"Cut off: {told[:30]}", told, "ok")
+    told = digest.session(stores.locate(str(repo)), 9_900).text
+    assert "coffer__resume" in told
+    talk.claude(repo, f"Before. {told} After.", f"Cut off: {told[:200]}", told, "The <coffer-memory> fence stays.")
     distill()
-    assert shown(fake_llm.requests[0]) == "User: Before.  After.\n\nAgent: Cut off:\n\nAgent: ok"
+    assert shown(fake_llm.requests[0]) == (
+        "User: Before.  After.\n\nAgent: Cut off:\n\nAgent: The <coffer-memory> fence stays."
+    )
 
 
 def test_secrets_reach_neither_the_model_nor_any_file(repo: Path, fake_llm: FakeLlm) -> None:
@@ -510,7 +513,8 @@ def test_a_model_that_knows_facts_is_asked_about_each_session_once(repo: Path, f
     fake_llm.always(knowing({"cache": "The cache lives ten minutes", "deploy": "Deploys go through make ship"}))
     talk.claude(repo, "how long does the cache live", "ten minutes", session=identity(1))
     talk.codex(repo, "how do we deploy", "make ship", session=identity(2))
-    distill("claude_code", "codex")
+    result = distill("claude_code", "codex")
+    assert [(report.outcome, report.reason) for report in result.reports] == [("distilled", "")] * 2
     assert {entry.agent for entry in journal.recent(store_of(repo), 9)} == {"claude_code", "codex"}
     hits = recall.recall([store_of(repo)], "cache minutes")
     assert "ten minutes" in hits[0].text

@@ -17,7 +17,7 @@ from transcripts.services.ledger import Progress
 
 WINDOW_TOKENS = 6_000
 _HEAD, _TAIL = 4_000, 2_000  # characters that are sent of a turn that is longer: most of it was pasted
-_OWN = "coffer-memory"  # the fence around all that memory tells an agent
+_OWN, _OPENING = "coffer-memory", "Remembered notes from Coffer"  # the fence around what agents are told, and its start
 _SPEAKERS = {"user": "User", "assistant": "Agent"}
 _ALIKE = "text"  # the kind of what only looks like a placeholder
 
@@ -134,8 +134,10 @@ def _before(turn: Turn, done: Progress | None) -> bool:
 
 
 def _said(text: str) -> str:
-    """What was said without what memory had told the agent, closed or not."""
-    return without_spans(text, (_OWN,)).partition(f"<{_OWN}")[0].strip()
+    """What was said without what memory had told the agent, also where that is cut off."""
+    text = without_spans(text, (_OWN,))
+    before, fence, told = text.partition(f"<{_OWN}>")
+    return (before if fence and told.lstrip().startswith(_OPENING) else text).strip()
 
 
 def _piece(heard: Heard, text: str, secrets: Secrets) -> Window:

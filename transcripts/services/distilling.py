@@ -26,6 +26,7 @@ from transcripts.services.insights import Insight
 
 PURPOSE = "distill"
 WINDOWS = 10  # of one session at a time; what is left comes with the next pass
+_PATIENCE = 2.0  # seconds: a program started by another thread holds a lock that was given back until it runs
 Outcome = Literal["distilled", "nothing", "partly", "done", "skipped", "postponed", "failed"]
 
 
@@ -109,7 +110,7 @@ def _distill(home: Home, report: Report, source: Source | None, *, dry_run: bool
     with ExitStack() as held:
         try:
             if not dry_run:
-                held.enter_context(passes.alone(Store(name=report.store)))
+                held.enter_context(passes.alone(Store(name=report.store), seconds=_PATIENCE))
         except Busy as error:
             report.outcome, report.reason = "postponed", error.message
             return

@@ -27,4 +27,8 @@ def test_a_half_embedded_store_gives_meaning_half_its_weight() -> None:
 
 def test_models_are_spread_each_for_itself() -> None:
     scores = convex({}, [{1: 0.2, 2: 0.3}, {3: 0.90, 4: 0.95}])
-    assert scores[2] == scores[4] > scores[1] == scores[3]
+    assert scores == {2: MEANING, 4: MEANING}
+
+
+def test_what_is_farther_than_the_mean_is_found_by_its_words_only() -> None:
+    assert set(convex({1: 2.0}, [{1: 0.1, 2: 0.2, 3: 0.9}])) == {1, 3}
