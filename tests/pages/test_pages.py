@@ -172,11 +172,11 @@ def test_of_a_very_long_day_the_first_entries_are_shown(pages: Client, memory: M
 
 
 def test_the_changelog_is_shown_newest_first(pages: Client, memory: Memory, text_of: Text) -> None:
-    (memory.folder / "consolidation-log.md").write_text("".join(f"- step {number}\n" for number in range(600)))
+    (memory.folder / "consolidation-log.md").write_text("".join(f"- step {number}\n" for number in range(1200)))
     said = text_of(pages.get(f"/stores/{memory.name}/changelog"))
-    assert "600 changes, newest first; the newest 500 are shown, the whole log as plain text." in said
-    assert "step 599 step 598 " in said
-    assert "step 99 " not in said
+    assert "1,200 changes, newest first; the newest 1,000 are shown, the whole log as plain text." in said
+    assert "step 1199 step 1198 " in said
+    assert "step 199 " not in said
     assert pages.get(f"/stores/{memory.name}/text/consolidation-log.md").content.startswith(b"- step 0\n")
 
 

@@ -3,12 +3,14 @@
 import json
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from coffer import fs, llm, paths
 from coffer.models import AuditEntry
@@ -465,8 +467,6 @@ def test_a_lost_database_is_refilled_from_the_journals(repo: Path, fake_llm: Fak
 
 
 def test_sessions_of_a_whole_home_come_back_when_the_database_file_is_gone(repo: Path, fake_llm: FakeLlm) -> None:
-    from django.db import connections
-
     from coffer import db
 
     fake_llm.always(one_of_each_turn)
@@ -518,3 +518,41 @@ def test_a_model_that_knows_facts_is_asked_about_each_session_once(repo: Path, f
     assert {entry.agent for entry in journal.recent(store_of(repo), 9)} == {"claude_code", "codex"}
     hits = recall.recall([store_of(repo)], "cache minutes")
     assert "ten minutes" in hits[0].text
+
+
+def test_what_a_killed_pass_wrote_is_not_written_twice(
+    repo: Path, fake_llm: FakeLlm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_llm.always(insights(insight("The cache lives ten minutes"), insight("Deploys go through make ship")))
+    talk.claude(repo, "question", "answer")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(ledger, "advance", killed)
+        with pytest.raises(KeyboardInterrupt):
+            distill()
+    assert (len(texts(repo)), Distilled.objects.count()) == (2, 0)
+    (report,) = distill().reports
+    assert (report.outcome, report.known, len(texts(repo))) == ("nothing", 2, 2)
+    assert distill().reports[0].outcome == "done"
+
+
+def test_two_at_once_distill_a_session_once(repo: Path, fake_llm: FakeLlm) -> None:
+    fake_llm.always(one_of_each_turn)
+    talk.claude(repo, "question", "answer")
+    jobs = batch.chosen([homes.of("claude_code")])
+
+    def run(_: int) -> str:
+        try:
+            return batch.run(jobs).reports[0].outcome
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = sorted(pool.map(run, range(3)))
+    assert outcomes.count("distilled") == 1
+    assert set(outcomes) <= {"distilled", "done", "postponed"}
+    assert len(fake_llm.requests) == 1
+    assert len(texts(repo)) == 2
