@@ -113,7 +113,10 @@ def _raise_too_late(*_: object) -> None:
 
 
 def _note(agent: str, event: str, what: str) -> None:
-    """Add a line to logs/hook.log, which begins anew when it is full; where there is no home there is no log."""
+    """Add a line to logs/hook.log, which begins anew when it is full; where there is no home there is no log.
+
+    A hook that is only tried notes ``Check``: no session went without its memory.
+    """
     from agents import link  # noqa: PLC0415 - as above
 
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -122,5 +125,6 @@ def _note(agent: str, event: str, what: str) -> None:
     full = os.path.exists(path) and os.path.getsize(path) > _LOG_BYTES
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_TRUNC if full else 0)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    event = "Check" if "--check" in sys.argv else event
     line = f"{stamp} {event} {agent[:60]!r} {' '.join(what.split())[:300]}\n"
     _write(os.open(path, flags, 0o600), line.encode("utf-8", "replace"))

@@ -101,7 +101,8 @@ def home() -> str:
     given = os.environ.get("COFFER_HOME") or "~/.coffer"
     path = os.path.expanduser(given)
     if not os.path.isabs(path):
-        raise NoDaemon(f"COFFER_HOME is {given!r}, a relative path; give an absolute one.")
+        name, value = ("HOME", os.environ.get("HOME")) if f"{given}/".startswith("~/") else ("COFFER_HOME", given)
+        raise NoDaemon(f"{name} is {value!r}, a relative path; give an absolute one.")
     return path
 
 

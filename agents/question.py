@@ -46,7 +46,7 @@ def answer(agent: str, event: str, deadline: float) -> str:
 
 
 def _ask(connection: link.Connection, request: Request, deadline: float) -> str:
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", "X-Coffer-Hook": "1"}  # without it this is a look, and no delivery
     status, _, body = connection.request(*request, headers, max(deadline - time.monotonic(), _LEAST))
     if status != _OK:
         raise NoAnswer(f"the daemon answered with status {status}")

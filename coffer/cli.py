@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.link import NoDaemon
-from coffer import __version__, env
+from coffer import __version__, env, fs
+from coffer.arguments import in_any_order
 from coffer.errors import CofferError, where
 from coffer.launchers import PACKAGES, root
 
@@ -42,9 +43,9 @@ _USAGE_ERROR, _FAILED, _INTERRUPTED, _NOBODY_READS = 2, 1, 130, 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code: 0, 1 for an error told in one line, 2 for a wrong command line."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words, traceback = _without_traceback(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        code = _run(words)
+        code = _run(words, traceback=traceback)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -59,7 +60,14 @@ def commands() -> list[tuple[str, str]]:
     return [row for _, rows in _grouped() for row in rows]
 
 
-def _run(words: list[str]) -> int:
+def _without_traceback(words: list[str]) -> tuple[list[str], bool]:
+    """A command line without ``--traceback``, which may stand anywhere before ``--``, and whether it was there."""
+    end = words.index("--") if "--" in words else len(words)
+    options = [word for word in words[:end] if word != "--traceback"]
+    return [*options, *words[end:]], len(options) < end
+
+
+def _run(words: list[str], *, traceback: bool) -> int:
     match words:
         case [] | ["-h" | "--help" | "help"]:
             sys.stdout.write(_help())
@@ -75,7 +83,7 @@ def _run(words: list[str]) -> int:
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
-        if "--traceback" in words:
+        if traceback:
             raise
         sys.stderr.write(f"coffer: {_sentence(error)}\n")
         return getattr(error, "returncode", _FAILED)
@@ -86,6 +94,7 @@ def _dispatch(name: str, words: list[str]) -> int:
 
     ours = _files()
     if name not in _WITHOUT_DJANGO:
+        fs.ensure_home()  # else whatever needs it first fails in words of its own
         _set_up_django()
     if name in ours:
         module = ".".join(ours[name].relative_to(root()).with_suffix("").parts)
@@ -108,7 +117,7 @@ def _execute(command: "BaseCommand", name: str, words: list[str], *, ours: bool)
     from django.core.management.base import handle_default_options  # noqa: PLC0415 - as above
 
     command._called_from_command_line = True  # type: ignore[attr-defined]
-    parser = command.create_parser("coffer", name)
+    parser = in_any_order(command.create_parser("coffer", name))
     if ours:
         for action in parser._actions:
             if action.dest in _DJANGO_OPTIONS:
@@ -139,7 +148,7 @@ def _sentence(error: Exception) -> str:
 
     if isinstance(error, CofferError | CommandError | ImproperlyConfigured | NoDaemon):
         return str(error)
-    return f"something went wrong inside ({where(error)}); --traceback shows all of it."
+    return f"something went wrong inside ({where(error)}); the same command with --traceback shows all of it."
 
 
 def _unknown(name: str, ours: dict[str, Path]) -> int:

@@ -81,8 +81,15 @@ def home() -> Path:
 
 
 @lru_cache(maxsize=64)
-def _home(given: str, _person: str | None) -> Path:
-    path = Path(given).expanduser()
+def _home(given: str, person: str | None) -> Path:
+    try:
+        path = Path(given).expanduser()
+    except RuntimeError:
+        raise ConfigInvalid(
+            f"COFFER_HOME is {given!r}, and there is no such home folder.", name="COFFER_HOME"
+        ) from None
+    if not path.is_absolute() and f"{given}/".startswith("~/"):
+        raise ConfigInvalid(f"HOME is {person!r}, a relative path; give an absolute one.", name="HOME")
     if not path.is_absolute():
         raise ConfigInvalid(f"COFFER_HOME is {given!r}, a relative path; give an absolute one.", name="COFFER_HOME")
     return path

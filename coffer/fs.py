@@ -33,6 +33,15 @@ def ensure_dir(path: Path) -> Path:
     return path
 
 
+def ensure_home() -> Path:
+    """Make COFFER_HOME itself. Raises StorageFailed for any place where no folder can be."""
+    try:
+        return ensure_dir(paths.home())
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StorageFailed(f"{paths.home()} cannot be made ({reason}); check HOME and COFFER_HOME.") from error
+
+
 def write(path: Path, data: bytes) -> None:
     """Replace a file as a whole; keeps the mode of the file it replaces (0600 for a new one)."""
     with storage_errors(path), temporary(path, data) as name:

@@ -19,11 +19,12 @@ _SCRIPTS = (
     ("coffer-hook", "agents.hook", "-IS"),
     ("coffer-mcp-shim", "gateway.shim", "-IS"),
 )
-# For sh this is one exec; Python reads that line as a string. So paths may be long and hold spaces, which a #! line
-# cannot, and the process list shows the script's name.
+# For sh this is one line; Python reads that line as a string. So paths may be long and hold spaces, which a #! line
+# cannot, and the process list shows the script's name. When interpreter or code are gone, a hook ends without a word,
+# for it must never disturb its agent; the others say so.
 _TEMPLATE = """\
 #!/bin/sh
-'''exec' {python} {flags} "$0" "$@"
+'''test' -x {python} && exec {python} {flags} "$0" "$@"; {otherwise}
 '''
 # Written by `coffer up`; do not edit.
 import os
@@ -31,7 +32,10 @@ import sys
 
 os.environ.setdefault("COFFER_HOME", {home!r})
 sys.path.append({root!r})
-from {module} import main
+try:
+    from {module} import main
+except {error}:
+    sys.exit({message!r})
 
 sys.exit(main())
 """
@@ -64,10 +68,23 @@ def _exists(module: str) -> bool:
 
 def _write(name: str, module: str, flags: str) -> Path:
     path = paths.launchers() / name
+    silent = name == "coffer-hook"
+    python, code = (_gone(name, place) for place in (sys.executable, str(root())))
     text = _TEMPLATE.format(
-        python=shlex.quote(sys.executable), flags=flags, root=str(root()), module=module, home=str(paths.home())
+        python=shlex.quote(sys.executable),
+        flags=flags,
+        otherwise="exit 0" if silent else f"echo {shlex.quote(python)} >&2; exit 1",
+        root=str(root()),
+        module=module,
+        home=str(paths.home()),
+        error="Exception" if silent else "ImportError",
+        message=0 if silent else code,
     )
     if not path.exists() or path.read_bytes() != text.encode():
         fs.write(path, text.encode())
     path.chmod(0o755)
     return path
+
+
+def _gone(name: str, place: str) -> str:
+    return f"{name}: Coffer cannot be loaded from {place}; install it again, then run its `coffer up`."

@@ -41,7 +41,7 @@ class Up:
 
 def up() -> Up:
     """Make home, token and launchers, and a daemon of exactly this code; a running one of other code is replaced."""
-    fs.ensure_dir(paths.home())
+    fs.ensure_home()
     auth.token()
     launchers.write()
     before = state()

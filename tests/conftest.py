@@ -122,8 +122,8 @@ class Api:
             headers={name.replace("_", "-"): value for name, value in headers.items()},
         )
 
-    def get(self, path: str) -> Any:
-        return self.call("GET", path)
+    def get(self, path: str, **headers: str) -> Any:
+        return self.call("GET", path, **headers)
 
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
         return self.call("POST", path, body, **headers)

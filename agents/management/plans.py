@@ -52,7 +52,9 @@ def visible_diff(diff: str) -> str:
 def summary(edit: Edit) -> str:
     """An edit in a few words."""
     if edit.undo:
-        return "Coffer's entries taken out" if edit.after is not None else "removed, nothing but Coffer's was in it"
+        return (
+            "take Coffer's entries out" if edit.after is not None else "remove the file: nothing but Coffer's is in it"
+        )
     what = "; ".join(dict.fromkeys(_what(file) for file in edit.files))
     return f"{what} (new file)" if edit.before is None else what
 

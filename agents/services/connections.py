@@ -90,6 +90,11 @@ def state(agent: Agent) -> State:
         return "unreadable"
 
 
+def refusal(agent: Agent) -> str:
+    """Why connecting an agent would be refused; "" when it would not be. Nothing is written."""
+    return _planned(agent, os.environ).refused
+
+
 def _known(names: Sequence[str]) -> list[Agent]:
     """Every row, or those named; and agents without one in whose files something of ours is."""
     rows = {agent.name: agent for agent in registration.listing()}

@@ -61,6 +61,11 @@ def session_context(
     return context
 
 
+def session_preview(agent: str, *, cwd: str) -> Context:
+    """What a session of an agent, known or not, would begin with; nothing is written down. Raises as the above."""
+    return preview(registration.known(agent), stores.locate(cwd))
+
+
 def preview(agent: Agent, place: Place) -> Context:
     """What a session would begin with at this moment; nothing is written down."""
     made = digest.session(place, min(budget(), kind_of(agent.type).limit))
@@ -100,6 +105,16 @@ def prompt_context(agent: str, *, prompt: str, cwd: str, session: str) -> Contex
     given.note(key, context.documents)
     _record(agent, event, session, began, context, outcome or ("delivered" if context.items else "silent"))
     return context
+
+
+def prompt_preview(agent: str, *, prompt: str, cwd: str, session: str) -> Context:
+    """What ``prompt_context`` would give; nothing is written down. Raises as ``session_context``."""
+    if not registration.known(agent).prompt_context:
+        return Context()
+    try:
+        return within(PROMPT_SECONDS, lambda: _beside(prompt, stores.locate(cwd), _key(agent, session, cwd)))
+    except TimeoutError:
+        return Context()
 
 
 def budget() -> int:

@@ -1,5 +1,6 @@
 """Whether memory reaches each agent, from its files to the context of a session, and whether the rest is well."""
 
+import os
 import platform
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ from django.core import checks
 from agents import link
 from agents.kinds import Kind
 from agents.models import Agent
-from agents.services import attachments, health, hooks, registration, rehearsal, trust
+from agents.services import attachments, connections, discovery, health, hooks, registration, rehearsal, trust
 from agents.services.places import kind_of, place_of
 from coffer import __version__, launchers, paths, registry
 from coffer.errors import CofferError
@@ -36,20 +37,30 @@ class Check:
     def is_problem(self) -> bool:
         return self.level in ("warning", "error")
 
+    @property
+    def is_unconnected(self) -> bool:
+        """Whether it says of an agent that it never was connected, which is no problem."""
+        return (self.name, self.level) == ("connection", "note")
+
 
 def examine(name: str = "", *, cwd: str) -> Iterator[Check]:
     """Look at one agent, or at all of them and at Coffer itself, as it goes; ``cwd`` is the place of a played session.
 
-    The hooks are really run, and start a daemon where none runs. Raises NotFound for an unknown agent.
+    All are those that are known and those that are found on this machine. The hooks are really run, and start a daemon
+    where none runs. An agent that is asked for by name and not connected is a problem. Raises NotFound and Invalid for
+    a name that is no agent's or is not here.
     """
-    agents = [registration.get(name)] if name else registration.listing()
+    agents = discovery.named([name], os.environ) if name else registration.listing()
     yield _daemon()
     yield _launchers()
     if not agents:
         yield Check("Agents", "connection", "error", "No agent is connected.", "Run `coffer connect`.")
     for agent in agents:
-        yield from _agent(agent, cwd)
+        yield from _agent(agent, cwd) if agent.pk else _stranger(agent, asked=True)
     if not name:
+        for agent in discovery.found(os.environ):
+            if agent.pk is None:
+                yield from _stranger(agent, asked=False)
         yield from _findings(agents)
         yield from _machine()
 
@@ -68,7 +79,7 @@ def _agent(agent: Agent, cwd: str) -> Iterator[Check]:
         yield Check(title, "hook", "error", f"its configuration cannot be looked at: {error}", "Mend that file.")
         return
     if not status.installed and not status.problems:
-        yield Check(title, "hook", "note", f"not connected; `coffer connect {agent.name}` does it.")
+        yield _unconnected(agent, title)
         return
     for problem in status.problems:
         yield Check(title, "hook", "error", problem, f"Then run `coffer doctor {agent.name}` again.")
@@ -78,6 +89,32 @@ def _agent(agent: Agent, cwd: str) -> Iterator[Check]:
         if kind.trusted:
             yield _trust(agent, title)
         yield from _session(agent, kind, title, cwd)
+
+
+def _stranger(agent: Agent, *, asked: bool) -> Iterator[Check]:
+    """An agent that is on this machine and not registered; connecting it was never tried, or was refused."""
+    title, state = kind_of(agent.type).title, connections.state(agent)
+    connect = f"`coffer connect {agent.name}`"
+    if refused := connections.refusal(agent):
+        yield Check(title, "connection", "error", f"cannot be connected: {refused}", f"Mend that, then run {connect}.")
+    elif state in ("connected", "partly"):
+        told = "its files hold Coffer's entries, and Coffer does not know it"
+        yield Check(title, "connection", "warning", told, f"Run {connect}.")
+    elif state == "not connected" and asked:
+        yield Check(title, "connection", "error", "not connected", f"Run {connect}.")
+    elif state == "not connected":
+        yield Check(title, "connection", "note", f"not connected; {connect} does it.")
+    else:
+        yield Check(title, "agent", "note", kind_of(agent.type).note or "It is connected by hand.")
+
+
+def _unconnected(agent: Agent, title: str) -> Check:
+    """One that is registered, and whose hooks are not in its files."""
+    if refused := connections.refusal(agent):
+        remedy = f"Mend that, then run `coffer connect {agent.name}`."
+        return Check(title, "hook", "error", f"not connected, and cannot be: {refused}", remedy)
+    remedy = f"Run `coffer connect {agent.name}`, or `coffer agent remove {agent.name}` if it shall not be connected."
+    return Check(title, "hook", "warning", "registered, and not connected", remedy)
 
 
 def _place(agent: Agent, kind: Kind) -> Check:
@@ -101,9 +138,8 @@ def _tools(agent: Agent, title: str) -> Check:
             return Check(title, "tools", "ok", "the MCP server is in its configuration")
     except (CofferError, OSError) as error:
         return Check(title, "tools", "error", f"its configuration cannot be looked at: {error}", "Mend that file.")
-    return Check(
-        title, "tools", "error", "the MCP server is not in its configuration", f"Run `coffer connect {agent.name}`."
-    )
+    remedy = connections.refusal(agent) or f"Run `coffer connect {agent.name}`."
+    return Check(title, "tools", "error", "the MCP server is not in its configuration", remedy)
 
 
 def _trust(agent: Agent, title: str) -> Check:

@@ -1,8 +1,8 @@
 """How it is with each agent: whether memory reaches it, whether its sessions are captured, and what to do if not.
 
 A warning is only what a person would want to know on every page: a hook that its agent does not run, a configuration
-that cannot be read, a failed delivery, a capture that stopped. An agent that is not connected, or was not used yet, is
-said to be so and is no warning.
+that cannot be read, a failed delivery, a session that began without memory, a capture that stopped. An agent that is
+not connected, or was not used yet, is said to be so and is no warning.
 
 Capture has stopped when three sessions began since the last sign of a capture, each more than a day ago: a session may
 stay open for long, or be killed, but hardly three of them. Signs are the end of a session as its hook reports it, and a
@@ -18,14 +18,14 @@ from django.utils import timezone
 
 from agents.kinds import Kind
 from agents.models import Agent, Delivery
-from agents.services import context, deliveries, hooks, registration
+from agents.services import context, deliveries, hook_log, hooks, registration
 from agents.services.hooks import HookStatus
 from agents.services.places import kind_of
 from coffer import env, later
 from coffer.errors import CofferError, ConfigInvalid
 from coffer.registry import Finding
 from coffer.templatetags.coffer import counted, size
-from coffer.text import span
+from coffer.text import sentence, span
 
 START, CAPTURES = "SessionStart", ("SessionEnd", "Sweep")
 UNCAPTURED, SETTLED = 3, timedelta(days=1)
@@ -107,6 +107,7 @@ def findings() -> Iterator[Finding]:
 def _of_hook(agent: Agent, kind: Kind, hook: HookStatus, captured: Delivery | None) -> Iterator[Trouble]:
     if not hook.installed:
         return
+    yield from _of_log(agent)
     if hook.trusted is False:
         yield Trouble(
             f"Its hook is not trusted yet, and {kind.title} skips it without a word.",
@@ -118,6 +119,16 @@ def _of_hook(agent: Agent, kind: Kind, hook: HookStatus, captured: Delivery | No
         yield Trouble(
             f"Capture has stopped: {count} sessions began, and the end of none was reported {since}.",
             "`coffer doctor` looks for the reason.",
+        )
+
+
+def _of_log(agent: Agent) -> Iterator[Trouble]:
+    """A session that began without memory since the last one that did not; a failed delivery is told elsewhere."""
+    failure, newest = hook_log.last_failure(agent.name, START), deliveries.last(agent.name, START)
+    if failure is not None and (newest is None or newest.at < failure.at):
+        yield Trouble(
+            f"A session began without memory {span(timezone.now() - failure.at)} ago: {sentence(failure.why)}",
+            "`coffer up` starts the daemon and keeps it running, so that no session has to wait for its start.",
         )
 
 

@@ -1,6 +1,7 @@
 """Which agents Coffer knows: one row each, made by a person or by the agent's own first sign of life."""
 
 import re
+from pathlib import Path
 
 from django.db import IntegrityError
 
@@ -34,24 +35,30 @@ def ensure(name: str, *, folder: str = "") -> Agent:
     One query when there is a row; a new row is written after the answer. Raises UnsupportedAgentType when there is
     none and the name is no kind's.
     """
-    agent = Agent.objects.filter(name=name).first()
-    if agent is not None:
+    agent = known(name)
+    if agent.pk is not None:
         return agent
-    kind_of(name)
-    agent = Agent(name=name, type=name, folder=absolute(folder))
+    agent.folder = absolute(folder)
     later.write(lambda: Agent.objects.get_or_create(name=name, defaults={"type": name, "folder": agent.folder}))
     return agent
+
+
+def known(name: str) -> Agent:
+    """The agent of that name, without a row when it is only a kind's. Raises UnsupportedAgentType for neither."""
+    agent = Agent.objects.filter(name=name).first()
+    return agent or Agent(name=name, type=kind_of(name).type)
 
 
 def add(type: str, *, name: str = "", folder: str = "") -> Agent:
     """Register an agent: ``coffer agent add``, POST /agents.
 
     The name is the kind's unless given, the folder what the environment says unless given, "" for the default. Raises
-    UnsupportedAgentType, Invalid, Conflict when the name or the folder has an agent already.
+    UnsupportedAgentType, Invalid for a folder that is relative or not there, Conflict when the name or the folder has
+    an agent already.
     """
     kind = kind_of(type)
     name = _checked_name(name or type, type)
-    agent = Agent(name=name, type=type, folder=absolute(folder) or folder_of_environment(kind))
+    agent = Agent(name=name, type=type, folder=_checked_folder(folder) or folder_of_environment(kind))
     for other in Agent.objects.filter(type=type).exclude(name=name):
         if place_of(other).folder.resolve() == place_of(agent).folder.resolve():
             raise Conflict(f"{other.name} is the agent of {place_of(other).folder}; a second one needs another folder.")
@@ -96,8 +103,8 @@ def rebuild() -> None:
     for owner, purposes in config_files.owners().items():
         if owner.type not in KINDS:
             continue
-        known = {"type": owner.type, "folder": owner.folder}
-        agent, made = Agent.objects.get_or_create(name=owner.name, defaults=known)
+        noted = {"type": owner.type, "folder": owner.folder}
+        agent, made = Agent.objects.get_or_create(name=owner.name, defaults=noted)
         if made:
             agent.disable_native_memory = "native memory" in purposes
             agent.prompt_context = _asks_for_prompts(agent)
@@ -130,3 +137,12 @@ def _checked_name(name: str, type: str) -> str:
     if name in KINDS and name != type:
         raise Invalid(f"{name} is the name of another kind of agent; choose a name like {type}_2.")
     return name
+
+
+def _checked_folder(folder: str) -> str:
+    if folder and not folder.startswith(("/", "~")):
+        raise Invalid(f"{folder[:200]!r} is a relative path; give the agent's folder as an absolute one.")
+    path = absolute(folder)
+    if path and not Path(path).is_dir():
+        raise Invalid(f"There is no folder {path}; start the agent there once, or make it, then add the agent again.")
+    return path

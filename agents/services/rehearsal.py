@@ -35,7 +35,7 @@ class Rehearsal:
 def play(agent: Agent, cwd: str) -> Rehearsal:
     """Run the agent's SessionStart hook for a session in ``cwd``."""
     marker = f"doctor-{secrets.token_hex(8)}"
-    command = hook_command(paths.launchers(), agent.name, "SessionStart")
+    command = f"{hook_command(paths.launchers(), agent.name, 'SessionStart')} --check"
     began = time.monotonic()
     try:
         done = subprocess.run(

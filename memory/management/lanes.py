@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from coffer.arguments import count
 from memory.files import markdown
 from memory.management import listing
 from memory.models import Store
@@ -31,7 +32,7 @@ def add_verbs(verb: AddVerb) -> None:
     choice.add_argument("--keep", metavar="ID", help="say that a new rule is right")
     choice.add_argument("--remove", metavar="ID", help="take a rule out; the file before is kept in superseded/")
     one = verb("journal", show_journal, "Print the journal, newest day first.")
-    one.add_argument("--limit", type=int, default=7, metavar="DAYS")
+    one.add_argument("--limit", type=count, default=7, metavar="DAYS")
     one.add_argument("--remove", metavar="DAY", help="move a day (YYYY-MM-DD) to superseded/")
     one = verb("handoff", show_handoff, "Print the working state of each branch.")
     one.add_argument("--remove", metavar="BRANCH", help="move a branch's handoff to superseded/")
@@ -60,7 +61,7 @@ def show_journal(store: Store, *, limit: int, remove: str | None, **_: Any) -> A
         journal.remove(store, remove)
         return Answer({"removed": remove}, f"Removed {remove}; its file is kept in superseded/.")
     days = journal.days(store)
-    shown = days[: max(limit, 0)]
+    shown = days[:limit]
     texts = [day.text for day in shown]
     if len(shown) < len(days):
         texts.append(f"{len(shown)} of {len(days)} days; --limit shows more.")

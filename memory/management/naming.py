@@ -2,15 +2,19 @@
 
 import os
 
-from coffer.errors import Invalid, StoreNotFound
+from coffer.errors import Invalid, ScopeUnresolved, StoreNotFound
 from memory.models import Store
-from memory.services import stores
+from memory.services import facts, stores
 
 
 def named(given: str, *, writing: bool = False) -> Store:
     """A store by name, by label, or ``.`` for the project of the current folder."""
     if given == ".":
         place = stores.locate(os.getcwd())
+        if place.project is None:
+            raise ScopeUnresolved(
+                f"{place.reason} cd into a repository, or give global or a name that `coffer memory list` shows."
+            )
         if writing:
             return stores.for_writing(place, "project")
         found = stores.for_reading(place, "project")
@@ -28,3 +32,13 @@ def named(given: str, *, writing: bool = False) -> Store:
             "the project of this folder."
         )
     return labelled[0]
+
+
+def named_for(text: str, given: str) -> Store:
+    """The store that a new fact goes to, made if this is its first. Raises Rejected before anything is made."""
+    try:
+        store = named(given)
+    except StoreNotFound:
+        store = Store()  # the settings of one that is not there yet
+    facts.checked_text(store, text)
+    return named(given, writing=True)

@@ -204,6 +204,8 @@ def set_label(store: Store, label: str) -> Store:
         raise Invalid(f"The label has {len(label)} characters; at most {MAX_LABEL} are shown anywhere.")
     if any(not character.isprintable() for character in label):
         raise Invalid("The label holds control or direction characters; use printable text only.")
+    if label in (".", ".."):
+        raise Invalid(f"The label {label!r} is how a folder is named; use another one, or nobody knows which is meant.")
     if is_name(label):
         raise Invalid("The label has the form of a store's name; use another one, or nobody knows which is meant.")
     store = _change_file(store, label=label)

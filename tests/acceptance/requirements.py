@@ -15,8 +15,6 @@ class Scenario(NamedTuple):
     reason: str = ""
 
 
-_HOOKS = "session hooks come with the agents' connections"
-
 SCENARIOS = (
     Scenario("project memory follows the repository across checkout paths", "covered"),
     Scenario("agent remembers a project fact", "covered"),

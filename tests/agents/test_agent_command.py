@@ -25,6 +25,7 @@ def told(machine: Machine, *words: str) -> str:
 
 def test_agents_are_added_listed_and_removed(machine: Machine, person: Path) -> None:
     assert "No agent is known yet." in told(machine, "agent", "list")
+    (person / ".claude-work").mkdir()
     text = told(machine, "agent", "add", "claude_code", "--name", "claude_work", "--folder", "~/.claude-work")
     assert text == "claude_work lives in ~/.claude-work; `coffer connect claude_work` connects it.\n"
     told(machine, "agent", "add", "claude_code")
@@ -67,6 +68,7 @@ def test_native_memory_is_shown_and_switched(machine: Machine, person: Path) -> 
     [
         (["hooks", "emacs"], "There is no agent 'emacs'; `coffer agent list` names those there are."),
         (["add", "emacs"], "'emacs' is no kind of agent that Coffer knows; it knows claude_code, codex, "),
+        (["add", "cursor", "--name", "mine", "--folder", "/nonexistent"], "There is no folder /nonexistent; start the"),
         (["add", "cursor", "--name", "Mine!"], "'Mine!' is no name for an agent: up to 60 of a-z, 0-9 and _"),
     ],
 )

@@ -67,7 +67,7 @@ def test_what_makes_no_sense_is_refused(api: Api) -> None:
 
 def test_a_session_gets_its_context_and_the_agent_is_known_from_then_on(api: Api, repo_with_memory: Path) -> None:
     path = f"/agents/claude_code/session-context?cwd={quote(str(repo_with_memory))}&session_id=s-1&source=startup"
-    text = api.get(path).json()["additional_context"]
+    text = api.get(path, X_Coffer_Hook="1").json()["additional_context"]
     assert "- Deploy with make." in text
     assert "- The frobnicator gasket leaks in winter." in text
     assert "coffer__resume" in text
@@ -82,15 +82,42 @@ def test_a_prompt_gets_what_belongs_to_it_once_that_is_switched_on(
     monkeypatch.setattr(context, "PROMPT_SECONDS", 20)
     api.post("/agents", {"type": "claude_code"})
     body = {"prompt": "does the frobnicator gasket leak", "cwd": str(repo_with_memory), "session_id": "api-1"}
-    assert api.post("/agents/claude_code/prompt-context", body).json() == {"additional_context": ""}
+
+    def given(body: dict[str, str]) -> str:
+        return str(api.post("/agents/claude_code/prompt-context", body, X_Coffer_Hook="1").json()["additional_context"])
+
+    assert given(body) == ""
     api.patch("/agents/claude_code", {"prompt_context": True})
-    assert "winter" in api.post("/agents/claude_code/prompt-context", body).json()["additional_context"]
-    assert api.post("/agents/claude_code/prompt-context", {"prompt": ""}).json() == {"additional_context": ""}
+    assert "winter" in given(body)
+    assert given({"prompt": ""}) == ""
+
+
+def test_a_request_that_no_hook_made_is_a_look_and_no_delivery(
+    api: Api, repo_with_memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "PROMPT_SECONDS", 20)
+    path = f"/agents/codex/session-context?cwd={quote(str(repo_with_memory))}&session_id=look-1"
+    shown = api.get(path).json()["additional_context"]
+    assert "frobnicator" in shown
+    assert later.flush()
+    assert api.get("/agents").json()["total"] == 0
+    api.post("/agents", {"type": "claude_code"})
+    api.patch("/agents/claude_code", {"prompt_context": True})
+    body = {"prompt": "does the frobnicator gasket leak", "cwd": str(repo_with_memory), "session_id": "look-1"}
+    for _ in range(2):  # what was only looked at is given again
+        assert "winter" in api.post("/agents/claude_code/prompt-context", body).json()["additional_context"]
+    assert later.flush()
+    assert api.get("/agents/claude_code/deliveries").json()["total"] == 0
+    assert api.get(path, X_Coffer_Hook="1").json()["additional_context"] == shown
+    assert later.flush()
+    assert api.get("/agents/codex/deliveries").json()["total"] == 1
 
 
 def test_deliveries_are_paged_and_hold_no_content(api: Api, repo_with_memory: Path) -> None:
     for number in range(3):
-        api.get(f"/agents/codex/session-context?cwd={quote(str(repo_with_memory))}&session_id=s-{number}")
+        api.get(
+            f"/agents/codex/session-context?cwd={quote(str(repo_with_memory))}&session_id=s-{number}", X_Coffer_Hook="1"
+        )
     assert later.flush()
     listed = api.get("/agents/codex/deliveries?limit=2").json()
     assert listed["total"] == 3

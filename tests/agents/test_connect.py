@@ -144,7 +144,7 @@ def test_an_agent_whose_files_are_not_edited_is_named_with_what_to_do(person: Pa
 
 
 def test_a_second_agent_of_a_kind_is_connected_in_its_own_folder(person: Path) -> None:
-    has(person, ".claude")
+    has(person, ".claude", ".claude-work")
     registration.add("claude_code", name="claude_work", folder="~/.claude-work")
     connect()
     command = written(person / ".claude-work/settings.json")["hooks"]["SessionStart"][0]["hooks"][0]["command"]
@@ -152,7 +152,7 @@ def test_a_second_agent_of_a_kind_is_connected_in_its_own_folder(person: Path) -
     assert "coffer" in written(person / ".claude-work/.claude.json")["mcpServers"]
     assert "--agent claude_code" in (person / ".claude/settings.json").read_text(encoding="utf-8")
     connections.disconnect(["claude_work"])
-    assert not (person / ".claude-work").exists()
+    assert list((person / ".claude-work").iterdir()) == []
     assert (person / ".claude/settings.json").exists()
 
 

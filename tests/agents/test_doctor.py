@@ -69,9 +69,9 @@ def test_connected_agents_are_followed_from_their_files_to_a_context_that_arrive
     assert told["Daemon: daemon"]["level"] == "ok"
 
 
-def said(machine: Machine, *words: str, end: str) -> list[str]:
+def said(machine: Machine, *words: str, end: str, **environment: str) -> list[str]:
     """The lines that a command printed, when the last is this one."""
-    lines = machine.coffer(*words).stdout.splitlines()
+    lines = machine.coffer(*words, **environment).stdout.splitlines()
     return lines if lines[-1] == end else []
 
 
@@ -105,13 +105,46 @@ def test_without_any_agent_it_says_how_to_connect_one(machine: Machine) -> None:
     assert told["Agents: connection"]["remedy"] == "Run `coffer connect`."
 
 
-def test_an_agent_that_is_not_connected_is_a_note_and_an_unknown_one_an_error(machine: Machine) -> None:
+def test_an_agent_that_is_registered_and_not_connected_is_a_problem(machine: Machine) -> None:
     (Path(os.environ["HOME"]) / ".cursor").mkdir()
     registration.add("cursor")
     connections.close_all()
-    code, told = run(machine, "cursor")
-    assert code == 0
-    assert told["Cursor: hook"]["level"] == "note"
+    for words in (["cursor"], []):
+        code, told = run(machine, *words)
+        assert (code, told["Cursor: hook"]["level"]) == (1, "warning")
+        assert "coffer connect cursor" in told["Cursor: hook"]["remedy"]
+
+
+def test_an_agent_that_never_was_connected_is_listed_and_not_said_to_be_well(machine: Machine) -> None:
+    connected("cursor")
+    (Path(os.environ["HOME"]) / ".gemini").mkdir()
+    end = "All that is connected is well; 1 agent is not connected."
+    lines = eventually(lambda: said(machine, "doctor", end=end, PATH="/usr/bin:/bin"), 120)
+    assert "  - connection: not connected; `coffer connect gemini_cli` does it." in lines
+    code, told = run(machine, "gemini_cli")
+    assert (code, told["Gemini CLI: connection"]["level"]) == (1, "error")
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "file", "text"),
+    [
+        ("codex", "Codex", ".codex/config.toml", "model = "),
+        ("gemini_cli", "Gemini CLI", ".gemini/settings.json", '{"hooks": 5}'),
+        ("opencode", "OpenCode", ".config/opencode/opencode.json", '{"mcp": {"coffer": {"type": "remote"}}}'),
+    ],
+)
+def test_an_agent_that_cannot_be_connected_is_a_problem_and_why(
+    machine: Machine, name: str, title: str, file: str, text: str
+) -> None:
+    path = Path(os.environ["HOME"], file)
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    code, told = run(machine, PATH="/usr/bin:/bin")
+    assert (code, told[f"{title}: connection"]["level"]) == (1, "error")
+    assert path.name in told[f"{title}: connection"]["message"]
+
+
+def test_an_unknown_agent_is_an_error(machine: Machine) -> None:
     done = machine.coffer("doctor", "curser")
     assert done.returncode == 1
     assert "There is no agent 'curser'" in done.stderr

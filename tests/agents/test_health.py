@@ -112,6 +112,44 @@ def test_a_failed_delivery_is_a_warning_until_one_arrives() -> None:
     assert troubles(agent) == ""
 
 
+def test_a_session_that_began_without_memory_is_told_until_one_gets_it(home: Path) -> None:
+    agent = connected("claude_code")
+    connected("codex")
+    (home / "logs").mkdir(exist_ok=True)
+    stamp = (timezone.now() - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    noted = [
+        f"{stamp} SessionStart 'claude_code' no answer within 1.8 s",
+        f"{stamp} SessionEnd 'codex' no answer within 0.9 s",
+        f"{stamp} Check 'codex' no answer within 1.8 s",
+    ]
+    (home / "logs/hook.log").write_text("\n".join(noted) + "\n", encoding="utf-8")
+    told = troubles(agent)
+    assert "A session began without memory 2 hours ago: no answer within 1.8 s. `coffer up` starts" in told
+    assert troubles(registration.get("codex")) == ""
+    delivered("claude_code", days=1)
+    assert troubles(agent) == told
+    delivered("claude_code")
+    assert troubles(agent) == ""
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        b"\xff\x00" * 100_000,
+        b"2026-13-45T99:99:99Z SessionStart 'claude_code' no answer\n",
+        b"SessionStart 'claude_code'\n\n2026-01-01T00:00:00Z SessionStart 'claude_code'",
+    ],
+)
+def test_a_log_of_hooks_that_is_broken_is_passed_over(home: Path, noted: bytes) -> None:
+    agent = connected("claude_code")
+    (home / "logs").mkdir(exist_ok=True)
+    (home / "logs/hook.log").write_bytes(noted)
+    assert troubles(agent) == ""
+    (home / "logs/hook.log").unlink()
+    (home / "logs/hook.log").mkdir()
+    assert troubles(agent) == ""
+
+
 def test_what_an_agent_cannot_take_is_told() -> None:
     agent = registration.add("hermes")
     delivered("hermes")

@@ -28,7 +28,7 @@ def test_a_session_start_prints_the_context_of_the_sessions_place(machine: Machi
     path, query, seen = question(daemon)
     assert path == "/api/v1/agents/claude_code/session-context"
     assert query == {"cwd": "/a/ü %41/b", "session_id": "s-1", "source": "startup"}
-    assert seen.headers["x-coffer-token"] == TOKEN
+    assert (seen.headers["x-coffer-token"], seen.headers["x-coffer-hook"]) == (TOKEN, "1")
     assert fired.envelope == {
         "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": CONTEXT},
     }

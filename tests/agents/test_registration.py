@@ -42,6 +42,8 @@ def test_a_name_that_is_no_kind_registers_nothing() -> None:
 
 
 def test_a_second_agent_of_a_kind_has_a_name_and_a_folder_of_its_own() -> None:
+    (person() / ".claude-work").mkdir()
+    (person() / "third").mkdir()
     registration.add("claude_code")
     work = registration.add("claude_code", name="claude_work", folder="~/.claude-work")
     assert place_of(work).folder == person() / ".claude-work"
@@ -50,6 +52,16 @@ def test_a_second_agent_of_a_kind_has_a_name_and_a_folder_of_its_own() -> None:
         registration.add("claude_code", name="claude_work", folder="~/third")
     with pytest.raises(Conflict, match="claude_work is the agent of"):
         registration.add("claude_code", name="claude_third", folder="~/.claude-work/")
+
+
+def test_a_folder_that_is_not_there_or_relative_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in ("/nonexistent", str(tmp_path / "file"), "~/.claude-work"):
+        with pytest.raises(Invalid, match="There is no folder /"):
+            registration.add("claude_code", name="claude_work", folder=folder)
+    with pytest.raises(Invalid, match="relative path; give the agent's folder as an absolute one"):
+        registration.add("claude_code", name="claude_work", folder="work")
+    assert registration.listing() == []
 
 
 @pytest.mark.parametrize("name", ["", "Claude", "a b", "9", "-x", "a" * 61, "codex", "x/../y"])
@@ -106,6 +118,7 @@ def test_a_switch_that_an_agent_has_not_is_refused() -> None:
 
 
 def test_what_is_connected_is_known_again_after_the_database_was_lost() -> None:
+    (person() / ".claude-work").mkdir()
     registration.add("claude_code", name="claude_work", folder="~/.claude-work")
     connections.apply(connections.plan(["claude_work", "codex"]))
     registration.change("claude_work", disable_native_memory=True, prompt_context=True)

@@ -26,7 +26,7 @@ FAKE = "FAKEtok_9f8e7d"
 
 def begin(api: Api, cwd: Path | str, agent: str = "claude_code") -> str:
     """What a session is told at its start."""
-    answer = api.get(f"/agents/{agent}/session-context?cwd={quote(str(cwd))}&session_id=s-1")
+    answer = api.get(f"/agents/{agent}/session-context?cwd={quote(str(cwd))}&session_id=s-1", X_Coffer_Hook="1")
     assert answer.status_code == 200, answer.content
     return str(answer.json()["additional_context"])
 

@@ -112,3 +112,44 @@ def test_up_replaces_a_daemon_of_other_code(machine: Machine) -> None:
     assert "restarted at" in machine.coffer("up").stdout
     assert machine.daemon_file()["pid"] != old["pid"]
     assert len(machine.processes("coffer.daemon")) == 1
+
+
+def test_a_home_that_cannot_be_is_one_sentence(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "a file"
+    file.touch()
+    for words in (("memory", "list"), ("connect", "--dry-run"), ("up",)):
+        done = machine.coffer(*words, COFFER_HOME=str(file))
+        assert (done.returncode, done.stderr) == (
+            1,
+            f"coffer: {file} is in the way: a folder belongs there; move it away.\n",
+        )
+        done = machine.coffer(*words, COFFER_HOME="/proc/nope/coffer")
+        assert done.returncode == 1
+        assert done.stderr.startswith("coffer: /proc/nope/coffer cannot be made (")
+
+
+@pytest.mark.parametrize("word", ["status", "up", "doctor"])
+def test_a_relative_home_folder_is_named_as_such(machine: Machine, word: str) -> None:
+    done = machine.coffer(word, COFFER_HOME="", HOME="somewhere")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "coffer: HOME is 'somewhere', a relative path; give an absolute one.\n",
+    )
+
+
+def test_a_traceback_is_shown_wherever_the_option_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> bool:
+        raise ValueError
+
+    monkeypatch.setattr(lifecycle, "down", fail)
+    for words in (["--traceback", "down"], ["down", "--traceback"]):
+        with pytest.raises(ValueError):
+            cli.main(words)
+
+
+def test_status_names_a_port_that_is_none(machine: Machine) -> None:
+    stopped = machine.coffer("status", COFFER_PORT="abc").stdout
+    machine.up()
+    for told in (stopped, machine.coffer("status", COFFER_PORT="abc").stdout):
+        assert "error: COFFER_PORT is 'abc'; it must be a whole number." in told
+        assert "was taken" not in told

@@ -45,6 +45,27 @@ def test_interpreter_and_checkout_may_lie_in_folders_with_odd_names(
     assert (done.returncode, done.stderr.splitlines()[0]) == (0, "usage: coffer-mcp-shim [--agent NAME]")
 
 
+@pytest.mark.parametrize("gone", ["python", "checkout"])
+def test_when_the_installation_is_gone_a_hook_is_silent_and_the_others_say_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    odd = tmp_path / "it's a $HOME `folder`"
+    (odd / "checkout" / "coffer").mkdir(parents=True)
+    (odd / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(odd / "python"))
+    monkeypatch.setattr(launchers, "root", lambda: odd / "checkout")
+    monkeypatch.setattr(launchers, "_SCRIPTS", [(name, module, "-IS") for name, module, _ in launchers._SCRIPTS])
+    launchers.write()
+    (odd / gone).rename(tmp_path / "elsewhere")
+    done = run(home / "bin" / "coffer-hook", "--agent", "codex", "--event", "SessionStart")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for name in ("coffer", "coffer-mcp-shim"):
+        done = run(home / "bin" / name, "--help")
+        assert (done.returncode, done.stdout) == (1, "")
+        told = f"{name}: Coffer cannot be loaded from {odd / gone}; install it again, then run its `coffer up`.\n"
+        assert done.stderr == told
+
+
 def test_a_launcher_that_is_right_already_is_left_alone(home: Path) -> None:
     before = [path.stat().st_ino for path in launchers.write()]
     assert [path.stat().st_ino for path in launchers.write()] == before

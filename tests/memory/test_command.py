@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from coffer import paths
-from coffer.errors import Conflict, Invalid, MemoryNotFound, StoreNotFound
+from coffer.errors import Conflict, Invalid, MemoryNotFound, Rejected, ScopeUnresolved, StoreNotFound
 from memory.management import listing
 
 Run = Callable[..., str]
@@ -179,3 +179,48 @@ def test_output_is_utf_8_whatever_the_locale(run: Run) -> None:
     run("add", ".", "缓存每晚预热。")
     assert "缓存每晚预热。" in run("facts", ".")
     assert os.environ["COFFER_HOME"] in run("show", ".")
+
+
+@pytest.mark.parametrize("text", ["", " \n", "x" * 9000])
+def test_a_text_that_is_refused_begins_no_store(run: Run, text: str) -> None:
+    with pytest.raises(Rejected):
+        run("add", ".", "--", text)
+    assert not paths.projects().exists()
+
+
+def test_outside_a_repository_a_person_is_told_what_to_type(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (("facts", "."), ("add", ".", "Some text.")):
+        with pytest.raises(ScopeUnresolved, match=r"cd into a repository, or give global or a name"):
+            run(*words)
+
+
+@pytest.mark.parametrize("label", [".", "..", "global"])
+def test_a_label_that_means_something_else_is_refused(run: Run, label: str) -> None:
+    run("add", ".", "Deploy with make release.")
+    with pytest.raises(Invalid, match="use another one"):
+        run("label", ".", label)
+
+
+def test_a_person_is_warned_of_a_secret_that_is_stored_as_typed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "The deploy key:\nghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
+    saved = json.loads(run("add", "global", text, "--json"))
+    assert text in Path(saved["path"]).read_text()
+    warning = capsys.readouterr().err
+    assert "github-token in line 2" in warning
+    assert f"`coffer memory delete global {saved['id']} --forever`" in warning
+    assert text[-30:] not in warning
+    run("delete", "global", saved["id"], "--forever")
+    run("add", "global", "Deploy with make release.")
+    assert capsys.readouterr().err == ""
+
+
+def test_an_editor_that_fails_is_told_in_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = json.loads(run("add", "global", "The port is 8000.", "--json"))
+    for editor, told in (("false", "ended with code 1"), ("/no/such", "cannot be started"), ("'", "cannot be started")):
+        monkeypatch.setenv("EDITOR", editor)
+        with pytest.raises(Invalid, match=told) as error:
+            run("edit", "global", saved["id"])
+        assert "Command" not in str(error.value)

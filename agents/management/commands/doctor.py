@@ -31,7 +31,7 @@ class Command(BaseCommand):
                 self._show(check, first=check.subject != subject)
                 subject = check.subject
         problems = sum(check.is_problem for check in checks)
-        self.stdout.write(_as_json(checks) if json else _summary(problems))
+        self.stdout.write(_as_json(checks) if json else _summary(checks))
         if problems:
             sys.exit(1)
 
@@ -47,8 +47,15 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _summary(problems: int) -> str:
-    return f"{problems} problem{'s' if problems != 1 else ''}." if problems else "All is well."
+def _summary(checks: list[Check]) -> str:
+    problems = sum(check.is_problem for check in checks)
+    unconnected = sum(check.is_unconnected for check in checks)
+    if problems:
+        return f"{problems} problem{'s' if problems != 1 else ''}."
+    if unconnected:
+        told = "1 agent is" if unconnected == 1 else f"{unconnected} agents are"
+        return f"All that is connected is well; {told} not connected."
+    return "All is well."
 
 
 def _as_json(checks: list[Check]) -> str:

@@ -9,6 +9,7 @@ import django
 from django.core.management.base import BaseCommand, CommandParser
 
 from coffer import env, lifecycle, paths, registry
+from coffer.errors import ConfigInvalid
 from coffer.registry import Finding
 
 NOT_RUNNING = 3  # as systemctl says it
@@ -27,7 +28,9 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(_as_dict(state, findings), indent=2))
         else:
-            self.stdout.write("\n".join([*_daemon_lines(state), *_place_lines(), *_health_lines(findings)]))
+            self.stdout.write(
+                "\n".join([*_daemon_lines(state), *_port_lines(state), *_place_lines(), *_health_lines(findings)])
+            )
         if state.condition != "running":
             sys.exit(NOT_RUNNING)
 
@@ -50,10 +53,18 @@ def _daemon_lines(state: lifecycle.State) -> list[str]:
         return ["Coffer is not running; `coffer up` starts it."]
     if state.condition == "silent":
         return [f"Coffer's daemon (process {state.pid}) does not answer: it is starting, or `coffer down` must end it."]
-    lines = [f"Coffer {state.version} is running at {state.url} since {state.started_at} (process {state.pid})."]
-    if env.text("COFFER_PORT").strip() not in ("0", str(state.port)):
-        lines.append(f"It listens on {state.port} because port {env.text('COFFER_PORT')} was taken when it started.")
-    return lines
+    return [f"Coffer {state.version} is running at {state.url} since {state.started_at} (process {state.pid})."]
+
+
+def _port_lines(state: lifecycle.State) -> list[str]:
+    """Why the daemon listens elsewhere than the setting says, or that the setting says nothing it could use."""
+    try:
+        wanted = env.number("COFFER_PORT", most=65535)
+    except ConfigInvalid as error:
+        return [f"error: {error}"]
+    if state.port is None or wanted in (0, state.port):
+        return []
+    return [f"It listens on {state.port} because port {wanted} was taken when it started."]
 
 
 def _place_lines() -> list[str]:

@@ -15,10 +15,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from coffer import scrub
+from coffer.arguments import count, whole
 from coffer.errors import Invalid
 from memory.files import markdown
 from memory.management import explaining, lanes, listing, merging, organizing, reorganizing
 from memory.management.naming import named as _store
+from memory.management.naming import named_for
 from memory.management.progress import Bar
 from memory.models import Store
 from memory.services import browse, counts, embedding, facts, moves, recall, stores, superseded
@@ -41,7 +44,7 @@ class Command(BaseCommand):
         verb("list", self.list, "List the stores.", store=False).add_argument("--json", **json_flag)
         verb("show", self.show, "Show one store.").add_argument("--json", **json_flag)
         one = verb("facts", self.facts, "List a store's facts and topics, newest first.")
-        one.add_argument("--limit", type=int, default=50)
+        one.add_argument("--limit", type=count, default=50)
         one.add_argument("--json", **json_flag)
         one = verb("get", self.get, "Print one fact or topic.")
         one.add_argument("id")
@@ -74,7 +77,7 @@ class Command(BaseCommand):
         one = verb("recall", self.recall, "Show what an agent would be told.")
         one.add_argument("query")
         one.add_argument("--scope", choices=stores.SCOPES, default="both")
-        one.add_argument("--top-k", type=int, default=recall.DEFAULT_TOP_K)
+        one.add_argument("--top-k", type=whole(1, recall.MAX_TOP_K), default=recall.DEFAULT_TOP_K)
         one.add_argument("--explain", action="store_true", help="say why they came out so")
         one.add_argument("--json", **json_flag)
         lanes.add_verbs(partial(self._lane_verb, verb, json_flag))
@@ -88,8 +91,11 @@ class Command(BaseCommand):
         verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False)
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
-        if "store" in options:
-            options["store"] = _store(options["store"], writing=verb == "add")
+        if verb == "add":
+            options["text"] = sys.stdin.read() if options["text"] == "-" else options["text"]
+            options["store"] = named_for(options["text"], options["store"])
+        elif "store" in options:
+            options["store"] = _store(options["store"])
         run(**options)
 
     def list(self, *, as_json: bool, **_: Any) -> None:
@@ -113,9 +119,15 @@ class Command(BaseCommand):
         self._answer(as_json, _fact_row(fact), f"# {fact.title}\n{fact.path}\n\n{fact.text}")
 
     def add(self, store: Store, *, text: str, title: str, description: str, as_json: bool, **_: Any) -> None:
-        text = sys.stdin.read() if text == "-" else text
         saved = facts.remember(store, text, actor="user", title=title, description=description)
         self._answer(as_json, {"id": saved.id, "path": str(saved.path)}, f"{saved.id}  {saved.path}")
+        found = scrub.redact(facts.checked_text(store, text)).found
+        if found:  # a person's words stay as they are, but agents are told them
+            kinds = ", ".join(f"{one.kind} in line {one.line}" for one in found)
+            self.stderr.write(
+                f"coffer: The text seems to hold a secret ({kinds}), and it is stored as typed; "
+                f"`coffer memory delete {store.name} {saved.id} --forever` leaves no byte of it."
+            )
 
     def edit(self, store: Store, *, id: str, text: str | None, as_json: bool, **options: Any) -> None:
         changes = {key: options[key] for key in ("title", "description")}
@@ -257,6 +269,9 @@ def _in_editor(text: str) -> str:
         path.write_text(text, encoding="utf-8")
         try:
             subprocess.run([*shlex.split(editor), str(path)], check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise Invalid(f"The editor {editor!r} did not finish ({error}); nothing was changed.") from error
+        except subprocess.CalledProcessError as error:
+            how = f"ended with code {error.returncode}" if error.returncode > 0 else "was killed"
+            raise Invalid(f"The editor {editor!r} {how}; nothing was changed.") from error
+        except (OSError, ValueError) as error:
+            raise Invalid(f"The editor {editor!r} cannot be started; set EDITOR. Nothing was changed.") from error
         return path.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from django.core.management.base import BaseCommand
 
+from coffer.arguments import count, whole
 from coffer.text import visible
 from memory.management import listing as shapes
 from transcripts.management import distilling
@@ -34,8 +35,8 @@ class Command(BaseCommand):
         one.add_argument("--until", type=distilling.moment, metavar="DATE", help="begun until")
         one.add_argument("--sort", choices=get_args(Sort), default="last_activity_at")
         one.add_argument("--order", choices=("asc", "desc"), default="desc")
-        one.add_argument("--limit", type=int, default=50)
-        one.add_argument("--offset", type=int, default=0)
+        one.add_argument("--limit", type=count, default=50)
+        one.add_argument("--offset", type=whole(0), default=0)
         one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
         distilling.add_options(verb("distill", self.distill, "Distill sessions into memory."))
 
@@ -55,9 +56,7 @@ class Command(BaseCommand):
         **options: Any,
     ) -> None:
         shown = {key: options[key] for key in ("project", "sort", "order")}
-        wanted = Wanted(
-            search, started_after=since, started_before=until, limit=max(0, limit), offset=max(0, offset), **shown
-        )
+        wanted = Wanted(search, started_after=since, started_before=until, limit=limit, offset=offset, **shown)
         page = listing.page(distilling.chosen_homes(agent), wanted)
         if as_json:
             rows = [{"agent": session.agent, **listing.row(session)} for session in page.sessions]
