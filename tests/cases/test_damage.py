@@ -499,10 +499,12 @@ def test_bc_142_a_copy_of_the_home_made_during_writes_is_a_home(
     later.flush()
 
 
-def test_bc_145_nothing_needs_loadable_extensions_or_sqlite_vec(repo: Path) -> None:
+def test_bc_145_nothing_needs_a_python_whose_sqlite_loads_extensions(repo: Path) -> None:
     script = (
-        "import sys\nsys.modules['sqlite_vec'] = None\nsys.modules['apsw'] = None\n"
-        "import sqlite3\nassert not getattr(sqlite3, '_patched', False)\n"
+        "import sys\n"
+        "def refuse(name, arguments):\n"
+        "    if name in ('sqlite3.enable_load_extension', 'sqlite3.load_extension'): raise RuntimeError(name)\n"
+        "sys.addaudithook(refuse)\n"
         "import django; django.setup()\nfrom coffer import db; db.prepare()\n"
         "from memory.services import stores, facts, recall\n"
         "store = stores.provision('global'); facts.remember(store, 'Okapi.', actor='user')\n"
