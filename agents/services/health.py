@@ -73,6 +73,7 @@ class Health:
 def of(agent: Agent) -> Health:
     """How it is with one agent, as its files and the ledger say; starts no program."""
     kind = kind_of(agent.type)
+    newest = deliveries.last(agent.name, START)
     reached = deliveries.last(agent.name, START, outcome="delivered")
     ends = [row for event in CAPTURES if (row := deliveries.last(agent.name, event)) is not None]
     captured = max(ends, key=lambda row: row.at, default=None)
@@ -81,8 +82,8 @@ def of(agent: Agent) -> Health:
     except (CofferError, OSError) as error:
         hook, troubles = None, [Trouble(f"its configuration cannot be looked at: {error}")]
     if hook is not None:
-        troubles = [*map(Trouble, hook.problems), *_of_hook(agent, kind, hook, captured)]
-    return Health(agent, kind, hook, reached, captured, [*troubles, *_of_deliveries(agent, kind)])
+        troubles = [*map(Trouble, hook.problems), *_of_hook(agent, kind, hook, newest, captured)]
+    return Health(agent, kind, hook, reached, captured, [*troubles, *_of_deliveries(agent, kind, newest)])
 
 
 def everyone() -> list[Health]:
@@ -104,10 +105,12 @@ def findings() -> Iterator[Finding]:
             yield Finding("warning", health.title, f"{trouble.message} {trouble.step}".strip())
 
 
-def _of_hook(agent: Agent, kind: Kind, hook: HookStatus, captured: Delivery | None) -> Iterator[Trouble]:
+def _of_hook(
+    agent: Agent, kind: Kind, hook: HookStatus, newest: Delivery | None, captured: Delivery | None
+) -> Iterator[Trouble]:
     if not hook.installed:
         return
-    yield from _of_log(agent)
+    yield from _of_log(agent, newest)
     if hook.trusted is False:
         yield Trouble(
             f"Its hook is not trusted yet, and {kind.title} skips it without a word.",
@@ -122,9 +125,9 @@ def _of_hook(agent: Agent, kind: Kind, hook: HookStatus, captured: Delivery | No
         )
 
 
-def _of_log(agent: Agent) -> Iterator[Trouble]:
+def _of_log(agent: Agent, newest: Delivery | None) -> Iterator[Trouble]:
     """A session that began without memory since the last one that did not; a failed delivery is told elsewhere."""
-    failure, newest = hook_log.last_failure(agent.name, START), deliveries.last(agent.name, START)
+    failure = hook_log.last_failure(agent.name, START)
     if failure is not None and (newest is None or newest.at < failure.at):
         yield Trouble(
             f"A session began without memory {span(timezone.now() - failure.at)} ago: {sentence(failure.why)}",
@@ -132,8 +135,7 @@ def _of_log(agent: Agent) -> Iterator[Trouble]:
         )
 
 
-def _of_deliveries(agent: Agent, kind: Kind) -> Iterator[Trouble]:
-    newest = deliveries.last(agent.name, START)
+def _of_deliveries(agent: Agent, kind: Kind, newest: Delivery | None) -> Iterator[Trouble]:
     if newest is not None and newest.outcome == "failed":
         yield Trouble("The last session got nothing: its context failed.", "logs/daemon.log names the place.")
     if newest is not None and START not in kind.events:

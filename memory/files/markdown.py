@@ -122,6 +122,11 @@ def clean(text: str) -> str:
     return text.replace("\0", "")
 
 
+def one_line(text: str) -> str:
+    """The same in one line, white space folded."""
+    return " ".join(clean(text).split())
+
+
 def is_text(data: bytes) -> bool:
     """Whether the bytes are UTF-8 without NUL, so that nothing is lost when they are read and written again."""
     try:

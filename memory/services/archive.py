@@ -138,7 +138,7 @@ def erase(folder: Path, relative: str, identity: str) -> int:
     """
     found = list(lines.read(folder))
     ours = {line.file for line in lines.collapsed(found) if relative in (line.path, line.into)}
-    ours |= {file for file in lines.files(folder) if identity and _claims(folder / FOLDER / file, identity)}
+    ours |= {file for file in lines.files(folder) if identity and claims(folder / FOLDER / file, identity)}
     # The file itself goes last: cut off before that, the same request finds it again and finishes the work.
     return _unlink(folder, found, ours, [folder / relative])
 
@@ -193,6 +193,13 @@ def listing(folder: Path) -> list[Superseded]:
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def claims(path: Path, identity: str) -> bool:
+    """Whether the file at a path claims this id, read as the index reads it; not if it cannot be read."""
+    with suppress(OSError):
+        return bool(identity) and markdown.text_of(markdown.parse(fs.read(path)), "id") == identity
+    return False
 
 
 def _replace(folder: Path, relative: str, aside: Path, expected: str, data: bytes, why: str, **more: str) -> None:
@@ -272,17 +279,9 @@ def _set_aside(folder: Path, relative: str, why: str, aside: Path | None = None,
         # A rename, whose target is free because the lock is ours: with a link and an unlink, as `fs.move` has them, a
         # file that an editor saves between the two would be the one that goes.
         os.rename(place, aside)
-        _sync_folder(aside.parent)
-        _sync_folder(place.parent)
+        fs.sync_folder(aside.parent)
+        fs.sync_folder(place.parent)
     return aside
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _put_back(folder: Path, aside: Path, place: Path) -> None:
@@ -319,12 +318,6 @@ def _leftovers(path: Path) -> list[Path]:
 
 def _is_of(folder: Path, row: Superseded, identity: str) -> bool:
     try:
-        return Path(row.path).stem == identity or _claims(folder / FOLDER / row.file, identity)
+        return Path(row.path).stem == identity or claims(folder / FOLDER / row.file, identity)
     except FileNotFoundError:
         return False
-
-
-def _claims(path: Path, identity: str) -> bool:
-    with suppress(OSError):
-        return markdown.parse(fs.read(path)).meta.get("id") == identity
-    return False

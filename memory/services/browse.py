@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from coffer import fs
 from coffer.errors import CofferError
 from coffer.models import AuditEntry
 from memory import retrieval
@@ -193,7 +192,7 @@ def archived(store: Store, identity: str) -> list[Superseded]:
     found = []
     for line in archive_of(store)[:_LOOKED_AT]:
         claimed = Path(line.path).stem if line.path else ""
-        if identity == claimed or _claims(folder / archive.FOLDER / line.file, identity):
+        if identity == claimed or archive.claims(folder / archive.FOLDER / line.file, identity):
             found.append(line)
     return found
 
@@ -305,9 +304,3 @@ def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-def _claims(path: Path, identity: str) -> bool:
-    with suppress(OSError):
-        return markdown.parse(fs.read(path)).meta.get("id") == identity
-    return False

@@ -243,7 +243,7 @@ def _without_leading_blanks(lines: list[str]) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(markdown.clean(text).split())[:MAX_TITLE]
+    return markdown.one_line(text)[:MAX_TITLE]
 
 
 def _write_new(store: Store, title: str, identity: str, data: bytes) -> str:

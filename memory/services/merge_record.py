@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coffer import fs, paths
-from memory.files import lanes, markdown
+from memory.files import lanes
 from memory.services import archive, carry
 from memory.services.carry import Did
 
@@ -140,7 +140,7 @@ def erase(store: str, relative: str, identity: str) -> None:
     except FileNotFoundError:
         return
     for folder in folders:
-        found = {path for path in lanes.walk(folder).files if identity and _claims(folder / path, identity)}
+        found = {path for path in lanes.walk(folder).files if archive.claims(folder / path, identity)}
         found |= {path for path in _archived(folder, identity) if not (folder / path).exists()}
         record = open_in(folder)
         if record is not None and record.about.target == store:
@@ -152,14 +152,7 @@ def erase(store: str, relative: str, identity: str) -> None:
 def _archived(folder: Path, identity: str) -> set[str]:
     """Where archived versions of a fact stood."""
     lines = archive.listing(folder) if identity else []
-    return {line.path for line in lines if line.path and _claims(folder / archive.FOLDER / line.file, identity)}
-
-
-def _claims(path: Path, identity: str) -> bool:
-    try:
-        return markdown.text_of(markdown.parse(fs.read(path)), "id") == identity
-    except OSError:
-        return False
+    return {line.path for line in lines if line.path and archive.claims(folder / archive.FOLDER / line.file, identity)}
 
 
 def _entries(path: Path) -> Iterator[Entry]:

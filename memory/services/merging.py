@@ -82,8 +82,8 @@ def question(note: Note, candidates: Sequence[Candidate]) -> str:
 def choice(data: Mapping[str, Any]) -> Choice:
     """The answer with its frontmatter, if it brought some, taken off (BC-016). Raises BadAnswer."""
     body = markdown.parse(markdown.clean(data["markdown"]).encode()).body.strip("\n").rstrip()
-    title = _one_line(data["topic_title"])[:_MAX_TITLE]
-    description = _one_line(data["topic_description"])[:_MAX_DESCRIPTION]
+    title = markdown.one_line(data["topic_title"])[:_MAX_TITLE]
+    description = markdown.one_line(data["topic_description"])[:_MAX_DESCRIPTION]
     found = Choice(data["topic_slug"].strip(), title, description, body, data["is_rule"])
     if not found.markdown:
         raise BadAnswer("its markdown is empty")
@@ -150,7 +150,3 @@ def _shown(candidate: Candidate, mark: str) -> str:
     else:
         told += "None of it may be rewritten; a note that belongs here is added at its end."
     return f"<document {mark} {head}>\n{told}\n</document {mark}>"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(markdown.clean(text).split())

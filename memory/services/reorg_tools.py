@@ -191,4 +191,4 @@ def _markers(given: dict[str, Any]) -> list[str]:
 
 
 def _one_line(text: str, most: int) -> str:
-    return " ".join(markdown.clean(text).split())[:most]
+    return markdown.one_line(text)[:most]
