@@ -92,7 +92,10 @@ def remember(
     text, masked = said.text, [vars(one) for one in said.found]
     identity = ulid.new()
     now = timezone.now()
-    title = _one_line(_stored(title, actor).text) or markdown.first_sentence(text)
+    given = _one_line(_stored(title, actor).text)
+    title = given or markdown.first_sentence(text)
+    # A person's words stay, but names of files are shown where nobody asked for words.
+    name = scrub.redact(given).text or markdown.first_sentence(scrub.redact(text).text)
     meta = {
         "id": identity,
         "title": title,
@@ -101,7 +104,7 @@ def remember(
         "created_at": markdown.stamp(now),
         "updated_at": markdown.stamp(now),
     }
-    relative = _write_new(store, title, identity, markdown.dump(meta, text))
+    relative = _write_new(store, name, identity, markdown.dump(meta, text))
     indexed = writes.settle(store, [relative], "fact_added", identity, actor, characters=len(text))
     path = store_service.folder(store) / relative
     return Remembered(identity, path, store_service.scope_of(store), indexed, masked)
@@ -246,14 +249,14 @@ def _one_line(text: str) -> str:
     return markdown.one_line(text)[:MAX_TITLE]
 
 
-def _write_new(store: Store, title: str, identity: str, data: bytes) -> str:
+def _write_new(store: Store, name: str, identity: str, data: bytes) -> str:
     """Create the file under a name that is free, longer tails on collision."""
     with store_service.write_lock(store, begin=True) as folder:
         fs.ensure_dir(archive.inside(folder, lanes.INBOX))
-        for name in lanes.fact_names(title, identity):
+        for file in lanes.fact_names(name, identity):
             with suppress(FileExistsError):
-                fs.create(folder / lanes.INBOX / name, data)
-                return f"{lanes.INBOX}/{name}"
+                fs.create(folder / lanes.INBOX / file, data)
+                return f"{lanes.INBOX}/{file}"
     raise StorageFailed(f"No free file name for {identity} in {folder}; move old files away.")
 
 
@@ -327,8 +330,16 @@ def _row(ref: str, entry: Entry) -> _Row:
 
 
 def _find(store: Store, identity: str) -> tuple[str, str]:
-    """The path of a fact or topic, and the id that its file claims when no other file does. Raises MemoryNotFound."""
-    behind = store_service.refresh(store).behind
+    """The path of a fact or topic, and the id that its file claims when no other file does; a file that is being
+    replaced at this moment is waited for. Raises MemoryNotFound, Busy."""
+    for look in (store_service.refresh, store_service.refresh_undisturbed):
+        found = _known(store, identity, look(store).behind)
+        if found is not None:
+            return found
+    raise _missing(store, identity)
+
+
+def _known(store: Store, identity: str, behind: Sequence[str]) -> tuple[str, str] | None:
     found = store.documents.exclude(kind=Kind.JOURNAL) if store.pk is not None else Document.objects.none()
     known = found.filter(ref=identity).values_list("path", "claimed").first()
     if known is not None and known[0] not in behind:
@@ -337,7 +348,7 @@ def _find(store: Store, identity: str) -> tuple[str, str]:
     for ref, entry in _late(store, behind):
         if ref == identity:
             return entry.path, ""
-    raise _missing(store, identity)
+    return None
 
 
 def _missing(store: Store, identity: str) -> MemoryNotFound:

@@ -284,6 +284,15 @@ def refresh(store: Store, files: Sequence[str] | None = None) -> retrieval.Chang
     return changes
 
 
+def refresh_undisturbed(store: Store) -> retrieval.Changes:
+    """The same while nobody replaces a file: one that is missing then is gone. Raises Busy."""
+    if not folder(store).is_dir():
+        return refresh(store)
+    with write_lock(store) as place:
+        archive.recover(place)
+        return _reconciled(store, None)
+
+
 def reindex(progress: Callable[[str], None] | None = None) -> tuple[int, list[tuple[str, str]]]:
     """Build the whole index anew; returns how many files were read, and (path, problem) of those that need a look."""
     retrieval.rebuild()

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from coffer import later, paths
+from coffer import fs, later, paths
 from coffer.errors import Conflict, Invalid, MemoryNotFound, Rejected, StorageFailed, TooLarge
 from coffer.models import AuditEntry
 from memory.files import markdown
 from memory.models import Document, Store, Use
+from memory.retrieval import Changes
 from memory.services import counts, facts, recall, stores
 from tests.factories import StoreFactory, write_files
 from tests.rounds import rounds
@@ -294,6 +295,35 @@ def test_what_an_editor_saves_while_we_write_is_there_or_in_the_archive() -> Non
             archive = [path.read_bytes() for path in (paths.store("global") / "superseded").glob("*.md")]
             assert data in [fact.path.read_bytes(), *archive]
     assert ours > 0
+
+
+def test_a_fact_that_is_being_replaced_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the old version and the new one there is no file; a slow disk makes that last."""
+    store = stores.provision("global")
+    fact = facts.add(store, "Start.")
+    replacing, missed = threading.Event(), threading.Event()
+    create, undisturbed = fs.create, stores.refresh_undisturbed
+
+    def slow_create(path: Path, data: bytes) -> None:
+        replacing.set()
+        assert missed.wait(20)
+        create(path, data)
+
+    def second_look(store: Store) -> Changes:
+        missed.set()
+        return undisturbed(store)
+
+    def edit() -> None:
+        facts.edit(stores.get("global"), fact.id, text="End.")
+        connections.close_all()
+
+    monkeypatch.setattr(fs, "create", slow_create)
+    monkeypatch.setattr(stores, "refresh_undisturbed", second_look)
+    with ThreadPoolExecutor(1) as pool:
+        editing = pool.submit(edit)
+        assert replacing.wait(20)
+        assert facts.get(store, fact.id).text == "End."
+        editing.result(timeout=20)
 
 
 def _save(path: Path, data: bytes, moment: int) -> None:
