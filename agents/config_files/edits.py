@@ -59,7 +59,7 @@ def plan_undo(owner: Owner, files: Sequence[ConfigFile], pending: Pending | None
     found: dict[Path, list[ConfigFile]] = {}
     for file in files:
         for path in (file.path, *file.elsewhere):
-            if os.path.lexists(path):
+            if os.path.lexists(path) or journal.history(path).edits:
                 found.setdefault(path, []).append(file)
     return [_plan_undo(owner, tuple(those), _looked(path), pending) for path, those in found.items()]
 
@@ -177,7 +177,7 @@ def _without_text(file: ConfigFile, before: bytes) -> bytes | None:
 
 
 def _made(edit: Edit, target: Target) -> Edit:
-    if not edit.changes:
+    if not edit.changes and not (edit.undo and journal.history(edit.path).edits):
         return edit
     line = Line(
         owner=edit.owner,
@@ -193,8 +193,9 @@ def _made(edit: Edit, target: Target) -> Edit:
         journal.note(line, before=edit.before, wanted=in_place)
         targets.replace(target, edit.after)
         return edit
-    journal.note(replace(line, purposes=[]), before=edit.before, wanted=in_place)
-    targets.replace(target, edit.after)
+    if edit.changes:  # else another hand took our entries out, and what was begun still has to end
+        journal.note(replace(line, purposes=[]), before=edit.before, wanted=in_place)
+        targets.replace(target, edit.after)
     journal.note(replace(line, undone=True), before=None)
     return edit
 

@@ -12,7 +12,7 @@ from typing import Literal
 import django
 from django.core import checks
 
-from agents import link
+from agents import config_files, link
 from agents.kinds import Kind
 from agents.models import Agent
 from agents.services import attachments, connections, discovery, health, hooks, registration, rehearsal, trust
@@ -56,7 +56,7 @@ def examine(name: str = "", *, cwd: str) -> Iterator[Check]:
     if not agents:
         yield Check("Agents", "connection", "error", "No agent is connected.", "Run `coffer connect`.")
     for agent in agents:
-        yield from _agent(agent, cwd) if agent.pk else _stranger(agent, asked=True)
+        yield from _agent(agent, cwd, asked=bool(name)) if agent.pk else _stranger(agent, asked=True)
     if not name:
         for agent in discovery.found(os.environ):
             if agent.pk is None:
@@ -65,7 +65,7 @@ def examine(name: str = "", *, cwd: str) -> Iterator[Check]:
         yield from _machine()
 
 
-def _agent(agent: Agent, cwd: str) -> Iterator[Check]:
+def _agent(agent: Agent, cwd: str, *, asked: bool) -> Iterator[Check]:
     kind, title = kind_of(agent.type), _title(agent)
     yield _place(agent, kind)
     if not kind.events:
@@ -79,7 +79,7 @@ def _agent(agent: Agent, cwd: str) -> Iterator[Check]:
         yield Check(title, "hook", "error", f"its configuration cannot be looked at: {error}", "Mend that file.")
         return
     if not status.installed and not status.problems:
-        yield _unconnected(agent, title)
+        yield _unconnected(agent, title, asked=asked)
         return
     for problem in status.problems:
         yield Check(title, "hook", "error", problem, f"Then run `coffer doctor {agent.name}` again.")
@@ -108,13 +108,18 @@ def _stranger(agent: Agent, *, asked: bool) -> Iterator[Check]:
         yield Check(title, "agent", "note", kind_of(agent.type).note or "It is connected by hand.")
 
 
-def _unconnected(agent: Agent, title: str) -> Check:
-    """One that is registered, and whose hooks are not in its files."""
+def _unconnected(agent: Agent, title: str, *, asked: bool) -> Check:
+    """One that is registered, and whose hooks are not in its files: somebody's wish, unless they were put there."""
+    connect = f"`coffer connect {agent.name}`"
     if refused := connections.refusal(agent):
-        remedy = f"Mend that, then run `coffer connect {agent.name}`."
-        return Check(title, "hook", "error", f"not connected, and cannot be: {refused}", remedy)
-    remedy = f"Run `coffer connect {agent.name}`, or `coffer agent remove {agent.name}` if it shall not be connected."
-    return Check(title, "hook", "warning", "registered, and not connected", remedy)
+        told = f"not connected, and cannot be: {refused}"
+        return Check(title, "hook", "error", told, f"Mend that, then run {connect}.")
+    if any(owner.name == agent.name and "hooks" in edited for owner, edited in config_files.owners().items()):
+        told = "it was connected, and its hooks are gone from its files"
+        return Check(title, "hook", "warning", told, f"Run {connect}, or `coffer disconnect {agent.name}`.")
+    if asked:
+        return Check(title, "connection", "error", "not connected", f"Run {connect}.")
+    return Check(title, "connection", "note", f"not connected; {connect} does it.")
 
 
 def _place(agent: Agent, kind: Kind) -> Check:

@@ -105,14 +105,21 @@ def test_without_any_agent_it_says_how_to_connect_one(machine: Machine) -> None:
     assert told["Agents: connection"]["remedy"] == "Run `coffer connect`."
 
 
-def test_an_agent_that_is_registered_and_not_connected_is_a_problem(machine: Machine) -> None:
-    (Path(os.environ["HOME"]) / ".cursor").mkdir()
-    registration.add("cursor")
-    connections.close_all()
+def test_hooks_that_another_hand_took_out_are_a_problem_and_a_disconnected_agent_is_none(machine: Machine) -> None:
+    hooks = Path(os.environ["HOME"]) / ".cursor" / "hooks.json"
+    hooks.parent.mkdir()
+    hooks.write_text('{"version": 1, "mine": true}', encoding="utf-8")
+    connected("cursor")
+    hooks.write_text('{"version": 1, "mine": false}', encoding="utf-8")
     for words in (["cursor"], []):
         code, told = run(machine, *words)
         assert (code, told["Cursor: hook"]["level"]) == (1, "warning")
         assert "coffer connect cursor" in told["Cursor: hook"]["remedy"]
+    assert machine.coffer("disconnect", "--yes").returncode == 0
+    told = well(machine)
+    assert told["Cursor: connection"]["message"] == "not connected; `coffer connect cursor` does it."
+    code, told = run(machine, "cursor")
+    assert (code, told["Cursor: connection"]["level"]) == (1, "error")
 
 
 def test_an_agent_that_never_was_connected_is_listed_and_not_said_to_be_well(machine: Machine) -> None:

@@ -19,7 +19,8 @@ from tests.real_agents.mock_model import WISH
 
 AGENTS = ("claude_code", "codex", "opencode")
 TOOLS = ("recall", "remember", "list_memory", "set_handoff", "resume")
-NOISE = 2.0  # seconds, of a machine that does other things as well
+HOOK_LIMIT = 2.0  # seconds that a hook may take at most
+TRIES = 3  # a machine that does other things as well may be slow for once
 RULE, FACT = "Never push to main on a Friday.", "The widget build needs Go 1.22."
 
 
@@ -89,6 +90,15 @@ def test_what_one_agent_saves_is_in_anothers_first_request(person: Person) -> No
         assert first_request(person, agent, "The staging cluster is called heron.")
 
 
+def fastest(person: Person, agent: str, enough: float) -> float:
+    """The best of a few sessions' times; one that is good enough is the last."""
+    best = person.run(agent)
+    for _ in range(TRIES - 1):
+        if best > enough:
+            best = min(best, person.run(agent))
+    return best
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_with_a_daemon_that_is_down_or_hangs_an_agent_starts_within_two_seconds_of_its_time(
     person: Person, agent: str
@@ -97,19 +107,17 @@ def test_with_a_daemon_that_is_down_or_hangs_an_agent_starts_within_two_seconds_
     connected(person)
     person.run(agent)  # what it does once in a new home
     person.coffer("disconnect", "--yes")
-    without = person.run(agent)
+    limit = person.run(agent) + HOOK_LIMIT
     connected(person)
     pid = json.loads((person.machine.home / "daemon.json").read_text(encoding="utf-8"))["pid"]
     os.kill(pid, signal.SIGSTOP)
-    hung = person.run(agent)
+    assert fastest(person, agent, limit) <= limit
     assert RULE not in person.model.text()
     os.kill(pid, signal.SIGCONT)
     person.coffer("down")
     person.configure("COFFER_PORT=0", "COFFER_AUTOSTART=0")
-    down = person.run(agent)
+    assert fastest(person, agent, limit) <= limit
     assert not person.machine.processes("coffer.daemon")
-    assert hung < 2 * without + 2 + NOISE
-    assert down < 2 * without + NOISE
 
 
 def test_after_disconnecting_nothing_of_ours_is_left_and_nothing_else_was_touched(person: Person) -> None:
