@@ -83,7 +83,7 @@ def on_missing_token(request: HttpRequest, error: AuthenticationError) -> HttpRe
 @api.exception_handler(ValidationError)
 def on_invalid_request(request: HttpRequest, error: ValidationError) -> HttpResponse:
     # What was sent stays out of the answer: it may be content.
-    fields = [{"field": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]} for one in error.errors]
+    fields = [{"field": _field(one["loc"]), "reason": one["msg"]} for one in error.errors]
     where = ", ".join(one["field"] for one in fields)
     return _error(request, 422, "INVALID", f"The request is not valid: look at {where}.", {"fields": fields})
 
@@ -102,3 +102,10 @@ def on_unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
     route = request.resolver_match.route if request.resolver_match else "?"
     log.error("request failed route=%s error=%s", route, where(error))
     return _error(request, 500, "INTERNAL", "Something went wrong inside Coffer; logs/daemon.log names the place.")
+
+
+def _field(place: tuple[str | int, ...]) -> str:
+    """The name that the caller knows it by: without where ninja looked for it, and the name of our own parameter."""
+    kind, *parts = place
+    inner = parts[1:] if kind == "body" else parts
+    return ".".join(map(str, inner)) or "the body"

@@ -251,13 +251,7 @@ class DocumentAdmin(ServiceAdmin):
     def _added(self, form: FactForm, store: str) -> bool:
         values = form.cleaned_data
         try:
-            facts.remember(
-                stores.provision(store),
-                values["text"],
-                actor="user",
-                title=values["title"],
-                description=values["description"],
-            )
+            facts.add_to(store, values["text"], title=values["title"], description=values["description"])
         except (CofferError, OSError) as error:
             _explain(form, error)
             return False

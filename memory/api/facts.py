@@ -130,8 +130,7 @@ def list_facts(
 @router.post("/memory_stores/{name}/facts", response={201: FactOut}, summary="Add a fact")
 def add_fact(request: HttpRequest, name: Name, body: FactIn) -> Status[dict[str, Any]]:
     """A well-formed project name that has no store yet gets one by this first write."""
-    store = stores.provision(name)
-    fact = facts.add(store, body.text, actor=actor(request), title=body.title, description=body.description)
+    fact = facts.add_to(name, body.text, actor=actor(request), title=body.title, description=body.description)
     return Status(201, _fact(fact))
 
 

@@ -26,6 +26,7 @@ from memory.models import Document, Failure, Store, Use, Verdict
 from memory.retrieval import MAX_BYTES, Entry
 from memory.services import archive, counts, merge_record, uses, writes
 from memory.services import stores as store_service
+from memory.services.stores import Place
 
 log = logging.getLogger("memory.facts")
 Actor = Literal["agent", "user"]
@@ -95,7 +96,8 @@ def remember(
     given = _one_line(_stored(title, actor).text)
     title = given or markdown.first_sentence(text)
     # A person's words stay, but names of files are shown where nobody asked for words.
-    name = scrub.redact(given).text or markdown.first_sentence(scrub.redact(text).text)
+    person = actor == "user"
+    name = (scrub.redact(given).text or markdown.first_sentence(scrub.redact(text).text)) if person else title
     meta = {
         "id": identity,
         "title": title,
@@ -114,6 +116,22 @@ def add(store: Store, text: str, *, actor: Actor = "user", title: str = "", desc
     """Remember a fact and give it back as it stands on disk."""
     saved = remember(store, text, actor=actor, title=title, description=description)
     return _loaded(store, saved.id, saved.path.relative_to(store_service.folder(store)).as_posix())
+
+
+def remember_at(place: Place, scope: str, text: str, *, actor: Actor, session: str = "") -> Remembered:
+    """Remember where a caller stands; the store is made by its first fact, and not by a text that is refused.
+
+    Raises what ``remember`` raises, Invalid, ScopeUnresolved.
+    """
+    there = store_service.for_reading(place, scope)
+    checked_text(there[0] if there else Store(), text)
+    return remember(store_service.for_writing(place, scope), text, actor=actor, session=session)
+
+
+def add_to(name: str, text: str, *, actor: Actor = "user", title: str = "", description: str = "") -> Fact:
+    """The same in the store of a name, for the fact as it stands on disk. Raises StoreNotFound for what is no name."""
+    checked_text(store_service.found(name) or Store(), text)
+    return add(store_service.provision(name), text, actor=actor, title=title, description=description)
 
 
 def newest(stores: Sequence[Store], *, limit: int = 100) -> tuple[list[Summary], int]:

@@ -119,13 +119,17 @@ def for_writing(place: Place, scope: str) -> Store:
 
 def get(name: str) -> Store:
     """A store by name; ``global`` is always there. Raises StoreNotFound, without making anything."""
-    check_name(name)
-    store = store_rows.find(name)
+    store = found(name)
     if store is None:
         if name != GLOBAL:
             raise missing(name)
         store = _unsaved(name)
     return store
+
+
+def found(name: str) -> Store | None:
+    """A store by name, if it is there. Raises StoreNotFound for what is no name."""
+    return store_rows.find(check_name(name))
 
 
 def is_name(name: str) -> bool:

@@ -97,6 +97,10 @@ def test_up_prints_what_one_needs_next_and_changes_nothing_the_second_time(machi
     assert machine.daemon_file() == about
 
     (machine.home / "config.env").write_text("COFFER_MAX_FACT_CHARS=9000\n", encoding="utf-8")
+    short = machine.coffer("status").stdout
+    assert "\n  COFFER_MAX_FACT_CHARS  9000  (config.env)\n" in short
+    assert "COFFER_AUTOSTART" not in short
+    assert "COFFER_AUTOSTART " in machine.coffer("status", "--all").stdout
     told = json.loads(machine.coffer("status", "--json").stdout)
     assert told["running"] is True
     assert told["pid"] == about["pid"]

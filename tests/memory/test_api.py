@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -88,6 +89,18 @@ def test_texts_that_are_no_fact_are_rejected_with_reason_and_count(
     assert (answer.status_code, error["code"]) == (422, "MEMORY_REJECTED")
     assert error["details"] == {"reason": reason, "characters": count}
     assert list(paths.memory().rglob("*.md")) == []
+    assert api.post(f"/memory_stores/{PROJECT}/facts", {"text": text}).status_code == 422
+    assert not paths.store(PROJECT).exists()
+
+
+def test_a_field_that_is_wrong_is_called_as_the_caller_called_it(api: Api) -> None:
+    def told(answer: Any) -> str:
+        assert answer.status_code == 422
+        return str(answer.json()["error"]["message"])
+
+    assert told(api.post("/memory_stores/global/facts", {})) == "The request is not valid: look at text."
+    assert told(api.post("/memory_stores/global/facts", [])) == "The request is not valid: look at the body."
+    assert told(api.get("/memory_stores/global/facts?limit=none")) == "The request is not valid: look at limit."
 
 
 def test_a_store_may_set_its_own_limit_and_take_it_back(api: Api) -> None:

@@ -21,6 +21,7 @@ class Command(BaseCommand):
     needs_database = False
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--all", action="store_true", help="list the settings too that have their defaults")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, **options: Any) -> None:
@@ -28,9 +29,8 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(_as_dict(state, findings), indent=2))
         else:
-            self.stdout.write(
-                "\n".join([*_daemon_lines(state), *_port_lines(state), *_place_lines(), *_health_lines(findings)])
-            )
+            lines = [*_daemon_lines(state), *_port_lines(state), _database_line(), *_health_lines(findings)]
+            self.stdout.write("\n".join([*lines, *_setting_lines(whole=options["all"])]))
         if state.condition != "running":
             sys.exit(NOT_RUNNING)
 
@@ -67,15 +67,19 @@ def _port_lines(state: lifecycle.State) -> list[str]:
     return [f"It listens on {state.port} because port {wanted} was taken when it started."]
 
 
-def _place_lines() -> list[str]:
+def _database_line() -> str:
     size = _database_bytes()
-    database = "not there yet" if size is None else f"{size / 1e6:.1f} MB"
-    width = max(len(one.name) for one in env.SETTINGS)
-    return [
-        f"Database: {paths.database()} ({database})",
-        "Settings:",
-        *(f"  {one.name:<{width}}  {_shown(one.name)}  ({env.source(one.name)})" for one in env.SETTINGS),
-    ]
+    return f"Database: {paths.database()} ({'not there yet' if size is None else f'{size / 1e6:.1f} MB'})"
+
+
+def _setting_lines(*, whole: bool) -> list[str]:
+    """The settings that somebody has set, or all, each with where it comes from."""
+    shown = [one for one in env.SETTINGS if whole or env.source(one.name) != "default"]
+    width = max((len(one.name) for one in shown), default=0)
+    lines = [f"  {one.name:<{width}}  {_shown(one.name)}  ({env.source(one.name)})" for one in shown]
+    left = len(env.SETTINGS) - len(shown)
+    told = f"{left} settings have their defaults; --all lists them."
+    return [*(["Settings:", *lines] if lines else []), *([told] if left else [])]
 
 
 def _health_lines(findings: list[Finding]) -> list[str]:
