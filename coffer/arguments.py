@@ -22,6 +22,26 @@ def whole(least: int, most: int = MOST) -> Callable[[str], int]:
 count = whole(1)
 
 
+class Verbs:
+    """The verbs of a command line: its first word says which function runs, with the options of that verb."""
+
+    def __init__(self, parser: ArgumentParser) -> None:
+        self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def add(self, name: str, run: Callable[..., None], text: str, *, json: bool = True) -> ArgumentParser:
+        """Add one; ``run`` gets its options by name, with ``json`` also ``as_json``."""
+        one: ArgumentParser = self._verbs.add_parser(name, help=text, description=text)
+        one.set_defaults(run=run)
+        if json:
+            add_json(one)
+        return one
+
+
+def add_json(parser: ArgumentParser) -> None:
+    """The option ``--json``, as ``as_json``."""
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+
+
 def in_any_order(parser: ArgumentParser) -> ArgumentParser:
     """Let optional positionals, here and in all verbs, stand behind options as well as before them.
 

@@ -20,6 +20,7 @@ import django
 from coffer import launchers, logs, paths, registry
 
 GRACE = 4.0  # seconds a running job gets to finish when the daemon ends
+_AFTER = 3.0  # seconds in which a new daemon has the machine to itself: whoever started it waits for its first answer
 _LONGEST_WAIT = 60.0
 _HEALTHY = 60.0  # a cluster that lived so long starts again without a wait
 
@@ -57,6 +58,7 @@ class Keeper:
             self._thread.join(1)
 
     def _keep(self) -> None:
+        self._stopping.wait(_AFTER)
         wait = 1.0
         while not self._stopping.is_set():
             started = time.monotonic()

@@ -1,17 +1,17 @@
 """Distilling on the command line: `coffer distill` and `coffer transcript distill` are one thing."""
 
-import json
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memory.management import listing as shapes
+from coffer import console
+from coffer.arguments import add_json
 from memory.management.progress import Bar
 from transcripts.services import batch, homes, reports
 from transcripts.services.batch import Estimate, Job, Result
@@ -31,7 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="ask the model and show the insights, but write nothing")
     what.add_argument("--estimate", action="store_true", help="say what it would cost, and send nothing")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    add_json(parser)
 
 
 def run(command: BaseCommand, *, dry_run: bool, estimate: bool, as_json: bool, **asked: Any) -> None:
@@ -42,11 +42,11 @@ def run(command: BaseCommand, *, dry_run: bool, estimate: bool, as_json: bool, *
     bar = Bar(sys.stderr)
     if estimate:
         costs = batch.estimate(jobs, bar)
-        _say(command, as_json, reports.estimate(costs), _costs(costs))
+        console.answer(command, reports.estimate(costs), "\n".join(_costs(costs)), as_json=as_json)
         return
     result = batch.run(jobs, dry_run=dry_run, progress=bar)
     lines = [*(_insights(result) if dry_run else ()), *_told(result, dry_run=dry_run)]
-    _say(command, as_json, reports.as_dict(result), lines)
+    console.answer(command, reports.as_dict(result), "\n".join(lines), as_json=as_json)
     if result.stopped or result.counted("failed"):
         sys.exit(1)
 
@@ -79,14 +79,6 @@ def _chosen(
     return batch.chosen(chosen_homes(agent), session_id=session, project=folder, since=since)
 
 
-def _say(command: BaseCommand, as_json: bool, value: dict[str, Any], lines: Sequence[str]) -> None:
-    if as_json:
-        command.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
-        return
-    text = "\n".join(lines)
-    command.stdout.write(shapes.safe(text) if command.stdout.isatty() else text)
-
-
 def _costs(found: Estimate) -> list[str]:
     left = reports.estimate(found)
     return [
@@ -104,7 +96,7 @@ def _insights(result: Result) -> Iterator[str]:
             yield f"{report.session.shown_title or 'Session without a title'} ({report.session.session_id})"
         for insight in report.insights:
             yield f"  {insight.name}"
-            yield shapes.indent(insight.body)
+            yield console.indent(insight.body)
             yield ""
 
 

@@ -1,6 +1,5 @@
 """``coffer agent …``: the agents that Coffer knows, and their switches."""
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import asdict
@@ -9,13 +8,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from agents.management import asking, plans
+from agents.management import plans
 from agents.models import Agent
 from agents.services import connections, hooks, native_memory, registration
 from agents.services.hooks import HookStatus
 from agents.services.places import kind_of, place_of
-from coffer.text import visible
-from memory.management import listing
+from coffer import console
+from coffer.arguments import Verbs
 
 _SAID = {True: "yes", False: "no", None: "-"}
 
@@ -24,14 +23,12 @@ class Command(BaseCommand):
     help = "List, add and remove agents, and switch their hooks and their own memory"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        verbs = Verbs(parser)
 
         def verb(name: str, run: Callable[..., None], text: str, *, agent: bool = True) -> ArgumentParser:
-            one: ArgumentParser = verbs.add_parser(name, help=text, description=text)
-            one.set_defaults(run=run)
+            one = verbs.add(name, run, text)
             if agent:
                 one.add_argument("name", help="the agent, as `coffer agent list` names it")
-            one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
             return one
 
         verb("list", self.list, "List the agents, and whether each is connected.", agent=False)
@@ -52,25 +49,23 @@ class Command(BaseCommand):
 
     def list(self, *, as_json: bool, **_: Any) -> None:
         rows = [_row(agent) for agent in registration.listing()]
-        if as_json:
-            self._json({"agents": rows, "total": len(rows)})
-            return
         table = [(row["name"], row["title"], row["state"], plans.short(Path(row["folder"]))) for row in rows]
-        self._print(listing.table(("NAME", "AGENT", "STATE", "FOLDER"), table) if table else "No agent is known yet.")
-        self._print("`coffer connect` connects what it finds; `coffer doctor` looks whether memory arrives.")
+        text = console.table(("NAME", "AGENT", "STATE", "FOLDER"), table) if table else "No agent is known yet."
+        hint = "`coffer connect` connects what it finds; `coffer doctor` looks whether memory arrives."
+        console.answer(self, {"agents": rows, "total": len(rows)}, f"{text}\n{hint}", as_json=as_json)
 
     def add(self, *, type: str, name: str, folder: str, as_json: bool, **_: Any) -> None:
         agent = registration.add(type, name=name, folder=folder)
         told = (
             f"{agent.name} lives in {plans.short(place_of(agent).folder)}; `coffer connect {agent.name}` connects it."
         )
-        self._answer(as_json, _row(agent), told)
+        console.answer(self, _row(agent), told, as_json=as_json)
 
     def remove(self, *, name: str, yes: bool, as_json: bool, **_: Any) -> None:
         agent = registration.get(name)
-        asking.confirm(f"Disconnect and forget {name}?", yes=yes, otherwise="--yes removes it without asking.")
+        console.confirm(f"Disconnect and forget {name}?", yes=yes, otherwise="--yes removes it without asking.")
         registration.remove(agent.name)
-        self._answer(as_json, {"removed": name}, f"{name} is disconnected and forgotten.")
+        console.answer(self, {"removed": name}, f"{name} is disconnected and forgotten.", as_json=as_json)
 
     def hooks(self, *, name: str, action: str | None, prompts: str | None, as_json: bool, **_: Any) -> None:
         agent = registration.get(name)
@@ -82,7 +77,9 @@ class Command(BaseCommand):
             status = hooks.uninstall(agent)
         else:
             status = hooks.status(agent)
-        self._answer(as_json, {**asdict(status), "prompts": agent.prompt_context}, _hooks_text(agent, status))
+        console.answer(
+            self, {**asdict(status), "prompts": agent.prompt_context}, _hooks_text(agent, status), as_json=as_json
+        )
 
     def native_memory(self, *, name: str, switch: str | None, as_json: bool, **_: Any) -> None:
         agent = registration.get(name)
@@ -96,16 +93,9 @@ class Command(BaseCommand):
             text = f"{title}'s own memory is off, {'by Coffer' if by_coffer else 'in its own configuration'}."
         else:
             text = f"{title}'s own memory is left as it is."
-        self._answer(as_json, {"name": name, "supported": supported, "off": off, "by_coffer": by_coffer}, text)
-
-    def _answer(self, as_json: bool, value: dict[str, Any], text: str) -> None:
-        self._json(value) if as_json else self._print(text)
-
-    def _json(self, value: dict[str, Any]) -> None:
-        self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
-
-    def _print(self, text: str) -> None:
-        self.stdout.write(visible(text))
+        console.answer(
+            self, {"name": name, "supported": supported, "off": off, "by_coffer": by_coffer}, text, as_json=as_json
+        )
 
 
 def _row(agent: Agent) -> dict[str, Any]:
@@ -130,4 +120,4 @@ def _hooks_text(agent: Agent, status: HookStatus) -> str:
         "last fired": status.last_fired_at,
         "command": status.command,
     }
-    return "\n".join([listing.pairs(rows), *status.problems])
+    return "\n".join([console.pairs(rows), *status.problems])

@@ -1,6 +1,5 @@
 """``coffer connect``."""
 
-import json
 import os
 import sys
 from argparse import ArgumentParser
@@ -9,10 +8,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents import link
-from agents.management import asking, plans
+from agents.management import plans
 from agents.services import connections, rehearsal
 from agents.services.connections import AgentPlan, Outcome
-from coffer import paths
+from coffer import console, paths
+from coffer.arguments import add_json
 from coffer.text import visible_line
 
 _DAEMON_SECONDS = 60.0
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("names", nargs="*", metavar="NAME", help="which agents; all that are found unless given")
         parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
         parser.add_argument("--yes", action="store_true", help="do not ask")
-        parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+        add_json(parser)
 
     def handle(self, *, names: list[str], dry_run: bool, yes: bool, as_json: bool, **_: Any) -> None:
         planned = connections.plan(names)
@@ -37,7 +37,7 @@ class Command(BaseCommand):
             self._show(planned, dry_run=dry_run)
         if dry_run:
             if as_json:
-                self._json([plans.as_dict(one) for one in planned])
+                console.answer(self, {"agents": [plans.as_dict(one) for one in planned]}, "", as_json=True)
         else:
             self._connect(planned, yes=yes, as_json=as_json)
         if any(one.refused for one in planned):
@@ -48,13 +48,14 @@ class Command(BaseCommand):
         if changing:
             question = f"Connect {changing} agent{'s' if changing > 1 else ''}?"
             otherwise = "--yes connects without asking, --dry-run shows the changes."
-            asking.confirm(question, yes=yes, otherwise=otherwise)
+            console.confirm(question, yes=yes, otherwise=otherwise)
         outcomes = connections.apply(planned)
         daemon = _start_daemon() if outcomes else ""
         rows = [self._proven(one, daemon) for one in outcomes]
         if as_json:
             told = {one.plan.agent.name: row for one, row in zip(outcomes, rows, strict=True)}
-            self._json([{**plans.as_dict(one), **told.get(one.agent.name, {})} for one in planned])
+            found = [{**plans.as_dict(one), **told.get(one.agent.name, {})} for one in planned]
+            console.answer(self, {"agents": found}, "", as_json=True)
         else:
             self._tell(outcomes, rows, daemon)
         if daemon or any(row["problem"] for row in rows):
@@ -95,9 +96,6 @@ class Command(BaseCommand):
         if any(outcome.made for outcome in outcomes):
             self.stdout.write(f"The files as they were lie in {plans.short(paths.backups() / 'agents')}.")
             self.stdout.write("`coffer disconnect` gives them back; `coffer doctor` looks after the connection.")
-
-    def _json(self, rows: list[dict[str, Any]]) -> None:
-        self.stdout.write(json.dumps({"agents": rows}, ensure_ascii=False, indent=2))
 
 
 def _start_daemon() -> str:

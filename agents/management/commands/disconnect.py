@@ -1,14 +1,15 @@
 """``coffer disconnect``."""
 
-import json
 import sys
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from agents.management import asking, plans
+from agents.management import plans
 from agents.services import connections
+from coffer import console
+from coffer.arguments import add_json
 from coffer.text import visible_line
 
 
@@ -19,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("names", nargs="*", metavar="NAME", help="which agents; all unless given")
         parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
         parser.add_argument("--yes", action="store_true", help="do not ask")
-        parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+        add_json(parser)
 
     def handle(self, *, names: list[str], dry_run: bool, yes: bool, as_json: bool, **_: Any) -> None:
         planned = [one for one in connections.plan_removal(names) if one.changes or one.refused]
@@ -30,12 +31,12 @@ class Command(BaseCommand):
                 self.stdout.write(f"\n{plans.visible_diff(diff)}")
         problems = [f"{one.title}: {one.refused}" for one in planned if one.refused]
         if not dry_run and any(one.changes for one in planned):
-            asking.confirm("Disconnect?", yes=yes, otherwise="--yes disconnects without asking.")
+            console.confirm("Disconnect?", yes=yes, otherwise="--yes disconnects without asking.")
             outcomes = connections.apply(planned)
             problems += [f"{one.plan.title}: {one.problem}" for one in outcomes if one.problem]
         if as_json:
             found = {"agents": [plans.as_dict(one) for one in planned], "problems": problems}
-            self.stdout.write(json.dumps(found, ensure_ascii=False, indent=2))
+            console.answer(self, found, "", as_json=True)
         elif not planned:
             self.stdout.write("No agent is connected.")
         elif not dry_run and not problems:

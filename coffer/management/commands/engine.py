@@ -1,15 +1,15 @@
 """``coffer engine …``: the model that tidies and distills, which is none until you connect one."""
 
-import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from coffer import connections, llm
+from coffer import connections, console, llm
+from coffer.arguments import Verbs
 from coffer.connections import FEATURES, Connection
 from coffer.text import visible_line
 
@@ -20,14 +20,7 @@ class Command(BaseCommand):
     help = "Connect a model that tidies memory and distills sessions, and test it"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-
-        def verb(name: str, run: Callable[..., None], text: str) -> ArgumentParser:
-            one: ArgumentParser = verbs.add_parser(name, help=text, description=text)
-            one.set_defaults(run=run)
-            one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-            return one
-
+        verb = Verbs(parser).add
         verb("show", self.show, "Show what is connected, what it may do, and what is left of the day.")
         one = verb("set", self.set, "Save a connection, or change the one of that name.")
         one.add_argument("--name", help="which connection; without it the default one")
@@ -51,23 +44,17 @@ class Command(BaseCommand):
         found = [connections.described(one) for one in connections.listing()]
         left, last = llm.remaining(), llm.calls(limit=1, offset=0)[0]
         findings = list(llm.health())
-        if as_json:
-            self._json(
-                {
-                    "connections": found,
-                    "budget": asdict(left),
-                    "last_call": {"outcome": last[0].outcome, "at": last[0].at} if last else None,
-                    "findings": [asdict(finding) for finding in findings],
-                }
-            )
-            return
-        for row in found:
-            self._print(_line(row))
-        for finding in findings:
-            self._print(f"{finding.level}: {finding.message}")
-        self._print(
+        value = {
+            "connections": found,
+            "budget": asdict(left),
+            "last_call": {"outcome": last[0].outcome, "at": last[0].at} if last else None,
+            "findings": [asdict(finding) for finding in findings],
+        }
+        lines = [*map(_line, found), *(f"{finding.level}: {finding.message}" for finding in findings)]
+        lines.append(
             f"Left of today: {left.calls} of {left.limit_calls} calls, {left.tokens} of {left.limit_tokens} tokens."
         )
+        console.answer(self, value, _lines(lines), as_json=as_json)
 
     def set(self, *, as_json: bool, name: str | None, **options: Any) -> None:
         fields = _fields(options)
@@ -80,33 +67,22 @@ class Command(BaseCommand):
             if not fields["base_url"] or not fields["model"]:
                 raise CommandError("A new connection needs --base-url and --model.")
             saved = connections.add(name or _FIRST_NAME, **{**fields, "key": fields["key"] or ""})
-        if as_json:
-            self._json(connections.described(saved))
-            return
-        self._print(f"Saved. {_line(connections.described(saved))}")
-        for sentence in connections.advice(saved):
-            self._print(sentence)
+        row = connections.described(saved)
+        console.answer(self, row, _lines([f"Saved. {_line(row)}", *connections.advice(saved)]), as_json=as_json)
 
     def test(self, *, as_json: bool, name: str | None, **_: Any) -> None:
         connection = connections.named(name) if name else connections.in_use()
         if connection is None:
             raise CommandError("No model is connected; `coffer engine set` connects one.")
         trial = llm.test(connection)
-        if as_json:
-            self._json(asdict(trial))
-        else:
-            self._print(trial.message)
-            if trial.said:
-                self._print(f"It says: {trial.said}")
+        said = [f"It says: {trial.said}"] if trial.said else []
+        console.answer(self, asdict(trial), _lines([trial.message, *said]), as_json=as_json)
         if not trial.ok:
             sys.exit(1)
 
     def remove(self, *, as_json: bool, name: str, **_: Any) -> None:
         connections.remove(connections.named(name).id)
-        if as_json:
-            self._json({"removed": name})
-        else:
-            self._print(f"Forgot {name}.")
+        console.answer(self, {"removed": name}, f"Forgot {name}.", as_json=as_json)
 
     def _consent(self, before: Connection | None, address: str, fields: dict[str, Any]) -> dict[str, bool]:
         """Ask for each use that nobody has decided about, when a connection first leads off this machine."""
@@ -117,14 +93,8 @@ class Command(BaseCommand):
             return {}
         open_uses = [feature for feature in FEATURES if fields[f"allow_{feature}"] is None]
         for feature in open_uses:
-            self._print(there.sends()[feature])
-        return {f"allow_{feature}": _yes(f"Allow it to {feature}? [y/N] ") for feature in open_uses}
-
-    def _print(self, text: str) -> None:
-        self.stdout.write(visible_line(text))
-
-    def _json(self, value: Any) -> None:
-        self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+            self.stdout.write(there.sends()[feature])
+        return {f"allow_{feature}": console.agrees(f"Allow it to {feature}?") for feature in open_uses}
 
 
 def _existing(name: str | None) -> Connection | None:
@@ -167,8 +137,6 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def _yes(question: str) -> bool:
-    try:
-        return input(question).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+def _lines(texts: Sequence[str]) -> str:
+    """One line each, whatever an endpoint or a name holds."""
+    return "\n".join(map(visible_line, texts))

@@ -1,6 +1,5 @@
 """``coffer transcript …``: the past sessions of agents."""
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Callable
 from datetime import datetime
@@ -8,9 +7,8 @@ from typing import Any, get_args
 
 from django.core.management.base import BaseCommand
 
-from coffer.arguments import count, whole
-from coffer.text import visible
-from memory.management import listing as shapes
+from coffer import console
+from coffer.arguments import Verbs, count, whole
 from transcripts.management import distilling
 from transcripts.services import listing
 from transcripts.services.listing import Page, Sort, Wanted
@@ -20,14 +18,8 @@ class Command(BaseCommand):
     help = "List the past sessions of agents, and distill them into memory"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-
-        def verb(name: str, run: Callable[..., None], text: str) -> ArgumentParser:
-            one: ArgumentParser = verbs.add_parser(name, help=text, description=text)
-            one.set_defaults(run=run)
-            return one
-
-        one = verb("list", self.list, "List sessions, last active first.")
+        verbs = Verbs(parser)
+        one = verbs.add("list", self.list, "List sessions, last active first.")
         one.add_argument("agent", nargs="?", default="", help="the agent; all on this machine unless given")
         one.add_argument("--search", default="", metavar="WORDS", help="words in title or path")
         one.add_argument("--project", default="", metavar="PATH", help="the exact folder that it began in")
@@ -37,8 +29,7 @@ class Command(BaseCommand):
         one.add_argument("--order", choices=("asc", "desc"), default="desc")
         one.add_argument("--limit", type=count, default=50)
         one.add_argument("--offset", type=whole(0), default=0)
-        one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-        distilling.add_options(verb("distill", self.distill, "Distill sessions into memory."))
+        distilling.add_options(verbs.add("distill", self.distill, "Distill sessions into memory.", json=False))
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
         run(**options)
@@ -58,18 +49,14 @@ class Command(BaseCommand):
         shown = {key: options[key] for key in ("project", "sort", "order")}
         wanted = Wanted(search, started_after=since, started_before=until, limit=limit, offset=offset, **shown)
         page = listing.page(distilling.chosen_homes(agent), wanted)
-        if as_json:
-            rows = [{"agent": session.agent, **listing.row(session)} for session in page.sessions]
-            value = {
-                "sessions": rows,
-                "total": page.total,
-                "limit": wanted.limit,
-                "offset": wanted.offset,
-                "problems": [vars(problem) for problem in page.problems],
-            }
-            self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
-        else:
-            self.stdout.write(visible(_table(page)))
+        value = {
+            "sessions": [{"agent": session.agent, **listing.row(session)} for session in page.sessions],
+            "total": page.total,
+            "limit": wanted.limit,
+            "offset": wanted.offset,
+            "problems": [vars(problem) for problem in page.problems],
+        }
+        console.answer(self, value, _table(page), as_json=as_json)
 
     def distill(self, **options: Any) -> None:
         distilling.run(self, **options)
@@ -80,14 +67,14 @@ def _table(page: Page) -> str:
         (
             session.agent,
             session.session_id,
-            shapes.ago(session.last_activity_at),
+            console.ago(session.last_activity_at),
             str(session.message_count),
             session.project_path or "-",
             session.shown_title or "-",
         )
         for session in page.sessions
     ]
-    lines = [shapes.table(("AGENT", "SESSION", "AGE", "MESSAGES", "FOLDER", "TITLE"), rows)] if rows else []
+    lines = [console.table(("AGENT", "SESSION", "AGE", "MESSAGES", "FOLDER", "TITLE"), rows)] if rows else []
     lines.append(f"{len(rows)} of {page.total} sessions")
     lines += [f"Not read: {problem.path}: {problem.reason}" for problem in page.problems]
     return "\n".join(lines)
