@@ -85,8 +85,11 @@ def write_all(handle: int, data: bytes) -> None:
         data = data[os.write(handle, data) :]
 
 
-def append_line(path: Path, line: bytes) -> None:
-    """Add a line that is durable and whole or absent; one that a crash cut off gets its line end first."""
+def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
+    """Add a line that is durable and whole or absent; one that a crash cut off gets its line end first.
+
+    One that need not be durable may be lost in a power cut, with all that are added after it.
+    """
     with storage_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -94,7 +97,8 @@ def append_line(path: Path, line: bytes) -> None:
             cut_off = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
             try:
                 write_all(handle, b"\n" * cut_off + line + b"\n")
-                os.fsync(handle)
+                if durable:
+                    os.fsync(handle)
             except OSError:
                 os.ftruncate(handle, end)
                 raise
@@ -126,6 +130,8 @@ def locked(name: str, *, seconds: float = 10.0) -> Iterator[None]:
             time.sleep(0.01)
         yield
     finally:
+        # Not left to the closing: a child that is being started at this moment holds a copy of the handle for a while.
+        fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 

@@ -2,7 +2,7 @@
 
 Doctor, status and the pages' banner read the health checks; a lost database is filled again by the rebuilders; only
 what lies in an openable place is opened; the pages' bar and time line are made of navigation entries and activity
-sources. The background workers do the recurring jobs.
+sources. The background workers do the recurring jobs. When a model is connected those are told that wait for one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -70,6 +70,7 @@ class ActivitySource:
 
 HealthCheck = Callable[[], Iterable[Finding]]
 Rebuilder = Callable[[], None]
+Waiting = Callable[[], object]
 Places = Callable[[], Iterable[Path]]
 
 _health_checks: dict[str, HealthCheck] = {}
@@ -78,6 +79,7 @@ _openable: dict[str, Places] = {}
 _navigation: dict[str, NavigationEntry] = {}
 _activity: dict[str, ActivitySource] = {}
 _recurring: dict[str, str] = {}
+_waiting: dict[str, Waiting] = {}
 
 
 def add_health_check(name: str, check: HealthCheck) -> None:
@@ -107,6 +109,17 @@ def add_activity_source(name: str, title: str, read: Callable[[ActivityFilter], 
 def add_recurring(name: str, job: str) -> None:
     """Register a job, by its dotted path, that the background workers do when they start and every hour."""
     _recurring[name] = job
+
+
+def add_waiting(name: str, connected: Waiting) -> None:
+    """Register what has work for a model; told when a connection was saved, whether or not it may serve that work."""
+    _waiting[name] = connected
+
+
+def connected() -> None:
+    """Tell all that wait for a model that it may be there."""
+    for tell in _waiting.values():
+        tell()
 
 
 def health() -> list[Finding]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from coffer import auth, env, paths
+from coffer import auth, env, logs, paths
 from coffer.errors import ConfigInvalid, StorageFailed
 
 try:
@@ -127,12 +127,11 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    # What libraries tell below a warning carries content: SQL with its values, a request's address with its query.
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
-        # Their debug lines carry content (SQL with values) or the request's path with its query: never ours to log.
-        "django.db.backends": {"level": "INFO"},
+        **{name: {"level": LOG_LEVEL} for name in logs.OURS},
+        "django": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},
-        "mcp": {"level": "WARNING"},
-        "asyncio": {"level": "WARNING"},
     },
 }

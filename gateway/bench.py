@@ -14,9 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -30,30 +29,18 @@ from django.db import connection  # noqa: E402 - Django must be set up first
 from agents import link  # noqa: E402
 from agents.services import context, registration  # noqa: E402
 from coffer import db, fs, later, launchers, paths  # noqa: E402
+from gateway import bench_engine  # noqa: E402
 from gateway.demo import Agent  # noqa: E402
+from gateway.figures import Figure, ms, p95, words  # noqa: E402
 from memory import retrieval  # noqa: E402
 from memory.files import markdown, ulid  # noqa: E402
 from memory.models import Document, Store  # noqa: E402
 from memory.services import facts, recall, stores  # noqa: E402
 
-Action = Callable[[], object]
 SETTLE_SECONDS = 2.1  # after which a file's time stamp is trusted
+TOPICS = (10, 1000)  # of the stores in which a note is organized
 LARGE = 10_000  # facts from which on the start of a session is measured: below, it costs more than a recall as it is
 BARE_START = "import http.client"  # what both small processes cannot do without
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured ratio, its bar, and the times it is made of."""
-
-    name: str
-    ratio: float
-    bar: float
-    detail: str
-
-    @property
-    def holds(self) -> bool:
-        return self.ratio <= self.bar
 
 
 def run(sizes: Sequence[int], rounds: int, slow_seconds: float) -> Iterator[Figure]:
@@ -63,7 +50,9 @@ def run(sizes: Sequence[int], rounds: int, slow_seconds: float) -> Iterator[Figu
     for size in sizes:
         yield from _store_of(size, rounds)
     _fill(1000, "global")
-    yield from _daemon(rounds, slow_seconds)
+    with bench_engine.endpoint() as model:
+        yield from map(bench_engine.costs, TOPICS)
+        yield from _daemon(rounds, slow_seconds, model)
 
 
 def _store_of(size: int, rounds: int) -> Iterator[Figure]:
@@ -78,7 +67,7 @@ def _store_of(size: int, rounds: int) -> Iterator[Figure]:
 
 
 def _recall(store: Store, size: int, rounds: int) -> Iterator[Figure]:
-    queries = [_text(random.Random(seed), 4) for seed in range(rounds)]
+    queries = [words(random.Random(seed), 4) for seed in range(rounds)]
     ids = list(Document.objects.filter(store=store).values_list("pk", flat=True)[:12])
     for query in queries[:5]:
         recall.recall([store], query)
@@ -86,11 +75,11 @@ def _recall(store: Store, size: int, rounds: int) -> Iterator[Figure]:
     bound, ours = [], []
     for query in queries:
         expression = retrieval.expression([store], query)
-        bound.append(_ms(partial(_lower_bound, store, expression, ids)))
-        ours.append(_ms(partial(recall.recall, [store], query)))
+        bound.append(ms(partial(_lower_bound, store, expression, ids)))
+        ours.append(ms(partial(recall.recall, [store], query)))
         later.flush()  # what is written after the answer is not part of it, nor of the next one
     least = statistics.median(bound)
-    middle, worst = statistics.median(ours), _p95(ours)
+    middle, worst = statistics.median(ours), p95(ours)
     detail = f"L {least:.1f} ms; recall p50 {middle:.1f} ms, p95 {worst:.1f} ms"
     yield Figure(f"recall p50, {size} facts, in L", middle / least, 2.0, detail)
     yield Figure(f"recall p95, {size} facts, in L", worst / least, 4.0, detail)
@@ -102,9 +91,9 @@ def _session(store: Store, size: int, rounds: int) -> Figure:
     ids = list(Document.objects.filter(store=store).values_list("pk", flat=True)[:12])
     bound, ours = [], []
     for seed in range(rounds):
-        expression = retrieval.expression([store], _text(random.Random(seed), 4))
-        bound.append(_ms(partial(_lower_bound, store, expression, ids)))
-        ours.append(_ms(partial(context.preview, agent, place)))
+        expression = retrieval.expression([store], words(random.Random(seed), 4))
+        bound.append(ms(partial(_lower_bound, store, expression, ids)))
+        ours.append(ms(partial(context.preview, agent, place)))
     least, middle = statistics.median(bound), statistics.median(ours)
     detail = f"L {least:.1f} ms; session context {middle:.1f} ms"
     return Figure(f"session context, {size} facts, in L", middle / least, 3.0, detail)
@@ -139,9 +128,9 @@ def _remember(store: Store, size: int, rounds: int) -> Figure:
     plain.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; CREATE TABLE bare (id INTEGER, text TEXT)")
     bound, ours = [], []
     for number in range(rounds):
-        text = _text(rng, 30)
-        bound.append(_ms(partial(_bare_write, folder / f"{number}.md", text, plain)))
-        ours.append(_ms(partial(facts.remember, store, text, actor="agent")))
+        text = words(rng, 30)
+        bound.append(ms(partial(_bare_write, folder / f"{number}.md", text, plain)))
+        ours.append(ms(partial(facts.remember, store, text, actor="agent")))
         later.flush()
     plain.close()
     least, middle = statistics.median(bound), statistics.median(ours)
@@ -170,9 +159,9 @@ def _first_index(store: Store, size: int) -> Figure:
     folder = paths.store(store.name)
     bound, ours = [], []
     for _ in range(3):
-        bound.append(_ms(partial(_read_parse_insert, folder)))
+        bound.append(ms(partial(_read_parse_insert, folder)))
         retrieval.forget(store)
-        ours.append(_ms(partial(recall.recall, [store], "the first question")))
+        ours.append(ms(partial(recall.recall, [store], "the first question")))
     detail = f"read, parse, insert {min(bound):.0f} ms; first recall {min(ours):.0f} ms"
     return Figure(f"first recall, {size} new files", min(ours) / min(bound), 4.0, detail)
 
@@ -190,8 +179,8 @@ def _read_parse_insert(folder: Path) -> None:
     plain.close()
 
 
-def _daemon(rounds: int, slow_seconds: float) -> Iterator[Figure]:
-    """What only a running daemon shows: the shim, a slow neighbour, memory."""
+def _daemon(rounds: int, slow_seconds: float, model: bench_engine.Endpoint) -> Iterator[Figure]:
+    """What only a running daemon shows: the shim, slow neighbours, memory."""
     launchers.write()
     connection.close()
     link.ensure(60).close()
@@ -209,6 +198,7 @@ def _daemon(rounds: int, slow_seconds: float) -> Iterator[Figure]:
         if before and after:
             detail = f"{before:.0f} MB after the start, {after:.0f} MB at the end (target: 220 MB in all)"
             yield Figure("memory of daemon and workers (PSS)", after / before, 1.5, detail)
+        yield from bench_engine.beside_a_pass(model, agent, rounds)
     finally:
         agent.close()
 
@@ -234,7 +224,7 @@ def _shim_start() -> Figure:
     times: list[float] = []
     bound: list[float] = []
     for _ in range(15):
-        bound.append(_ms(lambda: subprocess.run(bare, check=True)))
+        bound.append(ms(lambda: subprocess.run(bare, check=True)))
         began = time.perf_counter()
         start()
     least, middle = statistics.median(bound), statistics.median(times)
@@ -255,8 +245,8 @@ def _hook(folder: Path) -> Figure:
     fire()
     bound, ours = [], []
     for _ in range(15):
-        bound.append(_ms(lambda: subprocess.run(bare, check=True)))
-        ours.append(_ms(fire))
+        bound.append(ms(lambda: subprocess.run(bare, check=True)))
+        ours.append(ms(fire))
     least, middle = statistics.median(bound), statistics.median(ours)
     detail = f"python -I -c '{BARE_START}' {least:.0f} ms; hook from start to exit {middle:.0f} ms"
     return Figure("hook at a session's start", middle / least, 3.0, detail)
@@ -267,9 +257,9 @@ def _through_shim(agent: Agent, rounds: int) -> Figure:
     store = [stores.get("global")]
     direct, through = [], []
     for seed in range(rounds):
-        query = _text(random.Random(seed), 4)
-        direct.append(_ms(partial(recall.recall, store, query)))
-        through.append(_ms(partial(agent.call, "coffer__recall", query=query, scope="global")))
+        query = words(random.Random(seed), 4)
+        direct.append(ms(partial(recall.recall, store, query)))
+        through.append(ms(partial(agent.call, "coffer__recall", query=query, scope="global")))
     more = statistics.median(through) - statistics.median(direct)
     detail = f"service {statistics.median(direct):.1f} ms; through the shim {statistics.median(through):.1f} ms"
     return Figure("what the shim adds at p50, in 10 ms", more / 10, 1.0, detail)
@@ -280,11 +270,11 @@ def _beside_slow(agent: Agent, folder: Path, rounds: int, seconds: float) -> Fig
 
     def timed() -> list[float]:
         return [
-            _ms(partial(agent.call, "coffer__recall", query=_text(random.Random(seed), 4), scope="global"))
+            ms(partial(agent.call, "coffer__recall", query=words(random.Random(seed), 4), scope="global"))
             for seed in range(rounds)
         ]
 
-    quiet = _p95(timed())
+    quiet = p95(timed())
     other = Agent("slow", folder, dict(os.environ))
     other.greet()
     with fs.locked("global.write.lock"):
@@ -296,7 +286,7 @@ def _beside_slow(agent: Agent, folder: Path, rounds: int, seconds: float) -> Fig
             beside += timed()
     waiting.join(timeout=60)
     other.close()
-    busy = _p95(beside)
+    busy = p95(beside)
     detail = f"p95 quiet {quiet:.1f} ms; beside a call that waits {seconds:.0f} s {busy:.1f} ms"
     return Figure("recall p95 beside a slow call", busy / quiet, 2.0, detail)
 
@@ -338,7 +328,7 @@ def _fill(size: int, name: str = "") -> Store:
     inbox = fs.ensure_dir(paths.store(store.name) / "knowledge" / "inbox")
     rng = random.Random(size)
     for number in range(size):
-        text = _text(rng, 40)
+        text = words(rng, 40)
         meta = {
             "id": ulid.new(),
             "title": markdown.first_sentence(text),
@@ -349,22 +339,3 @@ def _fill(size: int, name: str = "") -> Store:
         }
         (inbox / f"fact-{number}.md").write_bytes(markdown.dump(meta, text))
     return store
-
-
-_SYLLABLES = [c + v for c in "bcdfghjklmnprstvwz" for v in "aeiou"]
-_WORDS = [f"{one}{two}{three}" for one in _SYLLABLES[:40] for two in _SYLLABLES[::3] for three in _SYLLABLES[::18]]
-
-
-def _text(rng: random.Random, words: int) -> str:
-    """Made-up words, frequent ones far more often, as in any language."""
-    return " ".join(_WORDS[min(int(rng.paretovariate(0.7)) - 1, len(_WORDS) - 1)] for _ in range(words)) + "."
-
-
-def _ms(action: Action) -> float:
-    began = time.perf_counter()
-    action()
-    return (time.perf_counter() - began) * 1000
-
-
-def _p95(values: Sequence[float]) -> float:
-    return sorted(values)[int(len(values) * 0.95)]

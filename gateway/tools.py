@@ -94,10 +94,15 @@ def _scope(description: str, *allowed: str) -> Mapping[str, Any]:
     "Recall from shared memory",
     about="Use before you answer, decide or change something that an earlier session, yours or another agent's, may "
     "have settled: decisions, conventions, commands, traps, where things are. It finds what any agent or the user "
-    "saved about this project or in general, best match first.",
+    "saved about this project or in general, best match first; when nothing fits, ask once more in other words.",
     read_only=True,
     idempotent=True,
-    query=_text("What you want to know: a question or the words that matter, in any language."),
+    query=_text(
+        "What you want to know, in every wording that a note on it may have: synonyms, the exact names of commands, "
+        "files, settings and errors, and the same in English and in the user's other language. A word that no note "
+        "holds does no harm, a missing one may cost the answer; for example: API rate limit throttle quota 429 "
+        "requests per minute 限流 每分钟请求数."
+    ),
     scope=_scope("Where to look; default both.", "project", "global", "both"),
     top_k={
         "type": "integer",
@@ -120,13 +125,17 @@ def recall(caller: Caller, *, query: str, scope: str = "both", top_k: int = reca
     "as its first sentence, readable on its own and free of secrets.",
     read_only=False,
     idempotent=False,
-    text=_text("The fact, in plain words or markdown; its first sentence becomes the title."),
+    text=_text(
+        "The fact, in plain words or markdown. Its first sentence becomes the title, which is all that a new session "
+        "sees of it: let it state the conclusion with its numbers, names and paths ('Clients may make 600 API calls a "
+        "minute', not 'Rate limits'). Spell commands, files, settings and errors exactly, as they are searched for."
+    ),
     scope=_scope("project (default), or global for what holds in every project.", "project", "global"),
 )
 def remember(caller: Caller, *, text: str, scope: str = "project") -> Answer:
     """Save one fact; the answer means that its file is durable (FR-003)."""
     place = stores.locate(caller.cwd)
-    saved = facts.remember(stores.for_writing(place, scope), text, actor="agent", session=caller.session)
+    saved = facts.remember_at(place, scope, text, actor="agent", session=caller.session)
     content = {"id": saved.id, "path": str(saved.path), "scope": saved.scope}
     return _answer(place, {**content, "indexed": saved.indexed, "masked": saved.masked}, items=1)
 
@@ -156,14 +165,14 @@ def list_memory(caller: Caller, *, scope: str | None = None) -> Answer:
     "a new one replaces it.",
     read_only=False,
     idempotent=True,
-    body=_text("The scene as markdown, written for someone who knows nothing of this session."),
+    body=_text("The scene as markdown, for someone who knows nothing of this session; secrets are taken out."),
 )
 def set_handoff(caller: Caller, *, body: str) -> Answer:
     """Replace the current branch's scene (FR-023, FR-024, FR-026)."""
     place = stores.locate(caller.cwd)
     scene = handoff.save(place, body)
     content = {"status": "saved", "branch": scene.branch, "scope": scene.scope, "path": str(scene.path)}
-    return _answer(place, content, items=1)
+    return _answer(place, content | ({"masked": scene.masked} if scene.masked else {}), items=1)
 
 
 @_tool(

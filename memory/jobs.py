@@ -13,6 +13,11 @@ def organize_when_idle(name: str) -> str:
     return quiet.organize_when_idle(name)
 
 
+def arm_unfiled() -> str:
+    """Have stores organized in which notes were waiting before there was a model."""
+    return f"{quiet.arm_unfiled()} stores armed"
+
+
 def reorganize(name: str, actor: str = "user") -> str:
     """Reorganize a store now."""
     return quiet.reorganize_now(name, actor)

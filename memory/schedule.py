@@ -53,6 +53,11 @@ def arm(name: str, seconds: float) -> None:
     later.write(lambda: _write(_row_name(name), IDLE_JOB, name, due))
 
 
+def is_armed(name: str) -> bool:
+    """Whether a store has an appointment."""
+    return bool(Schedule.objects.filter(name=_row_name(name)).exists())
+
+
 def queue(name: str, actor: str) -> None:
     """Hand a store to the background workers now."""
     async_task(JOB, name, actor, group=_row_name(name))

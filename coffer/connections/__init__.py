@@ -10,7 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from coffer import audit, env, paths
+from coffer import audit, env, paths, registry
 from coffer.connections import fields as _fields
 from coffer.connections.connection import FEATURES, Connection, feature
 from coffer.connections.embedding import embedding, embedding_half_set
@@ -271,6 +271,7 @@ def _save(row: LlmConnection, *, event: str, actor: str) -> None:
             audit.record(event, ref=row.name, actor=actor)
     except IntegrityError:
         raise Conflict(f"There is a connection {row.name!r} already.") from None
+    registry.connected()
 
 
 def _allowed_by_environment() -> set[str]:

@@ -70,6 +70,36 @@ class LabelForm(forms.Form):
     )
 
 
+class SearchForm(forms.Form):
+    """How a store is searched; what is left empty follows the global settings."""
+
+    retrieval = forms.ChoiceField(
+        label="Searched by",
+        required=False,
+        choices=(("", "as COFFER_RETRIEVAL says"), ("keyword", "words"), ("hybrid", "words and vectors")),
+        help_text="Vectors also find what says the same in other words, or in the other language.",
+    )
+    provider = forms.ChoiceField(
+        label="Vectors by",
+        required=False,
+        choices=(
+            ("", "the endpoint that is set, else the local model"),
+            ("endpoint", "the endpoint"),
+            ("local", "the local model"),
+        ),
+        help_text="COFFER_EMBEDDING_BASE_URL and COFFER_EMBEDDING_MODEL set the endpoint; it gets every passage of "
+        "this store and every question to it. coffer[semantic] brings the local model, and nothing leaves.",
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """The same for the service."""
+        provider = self.cleaned_data["provider"]
+        return {
+            "retrieval": self.cleaned_data["retrieval"] or None,
+            "embedding": {"provider": provider} if provider else None,
+        }
+
+
 class RuleForm(forms.Form):
     """A new rule."""
 

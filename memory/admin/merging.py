@@ -12,7 +12,7 @@ from django.urls import URLPattern, path, reverse
 from coffer.errors import Invalid
 from memory.admin.base import ServiceAdmin
 from memory.models import Store
-from memory.services import aliases, browse, facts, merge, merge_record, merge_scan, merge_undo, stores
+from memory.services import aliases, apart, browse, facts, merge, merge_record, merge_scan, merge_undo, stores
 from memory.services.aliases import Alias
 from memory.services.browse import Counts
 from memory.services.facts import Summary
@@ -48,6 +48,7 @@ def pages(admin: ServiceAdmin) -> list[URLPattern]:
     return [
         path("merge/", admin.guarded(partial(_scan_page, admin), admin.list_url), name="memory_store_merges"),
         path("merge/pair/", admin.guarded(partial(_pair_page, admin), _url), name="memory_store_merge_pair"),
+        path("merge/apart/", admin.guarded(partial(_tell_apart, admin), _url), name="memory_store_merge_apart"),
         path("merge/undo/", admin.guarded(partial(_undo_page, admin), _url), name="memory_store_merge_undo"),
     ]
 
@@ -58,7 +59,9 @@ def _scan_page(admin: ServiceAdmin, request: HttpRequest) -> HttpResponse:
     found = merge_scan.scan(engine=False)
     rows = [Shown(one, names.get(one.source, ""), names.get(one.target, "")) for one in found.proposals]
     done = [record.about for record in merge_record.retired(lambda about: about.target in names)]
-    context = {"proposals": rows, "done": [(about, names[about.target]) for about in done], "stores": names}
+    told_apart = [((one, names.get(one, "")), (other, names.get(other, ""))) for one, other in found.told_apart]
+    merged = [(about, names[about.target]) for about in done]
+    context = {"proposals": rows, "done": merged, "apart": told_apart, "stores": names}
     return admin.show(request, "merge_scan", "Stores of one project", **context)
 
 
@@ -76,11 +79,23 @@ def _pair_page(admin: ServiceAdmin, request: HttpRequest) -> HttpResponse:
     context = {
         "halves": [_half(stores.get(source)), _half(stores.get(target))],
         "evidence": found[0] if found else None,
+        "apart": apart.are(source, target),
         "steps": plan.steps[:SHOWN_FILES],
         "count": len(plan.steps),
         "counts": plan.counts,
     }
     return admin.show(request, "merge_pair", "Two stores side by side", source=source, target=target, **context)
+
+
+def _tell_apart(admin: ServiceAdmin, request: HttpRequest) -> HttpResponse:
+    """A button's work: two stores are not one project, or may be again."""
+    if request.method == "POST":
+        one, other = (stores.get(request.POST.get(side, "")) for side in ("source", "target"))
+        undo = bool(request.POST.get("undo"))
+        apart.tell(one, other, undo=undo)
+        told = "may be proposed again" if undo else "are told apart and will not be proposed again"
+        messages.success(request, f"{stores.display_name(one)} and {stores.display_name(other)} {told}.")
+    return redirect(_url())
 
 
 def _undo_page(admin: ServiceAdmin, request: HttpRequest) -> HttpResponse:

@@ -17,11 +17,11 @@ from coffer.text import visible
 from memory import schedule
 from memory.admin import merging
 from memory.admin.base import ServiceAdmin, Verb, laid_out
-from memory.admin.forms import LabelForm, RuleForm
+from memory.admin.forms import LabelForm, RuleForm, SearchForm
 from memory.admin.lanes import LANES, Lane
 from memory.files.lanes import Kind
 from memory.models import Store
-from memory.services import browse, counts, facts, rules, stores
+from memory.services import browse, counts, embedding, facts, rules, stores, undo
 
 
 def _clear(key: str) -> int:
@@ -36,6 +36,11 @@ def _organize(key: str) -> int:
 def _reorganize(key: str) -> int:
     schedule.queue_reorg(stores.get(key).name, "user")
     return 1
+
+
+def _undo(key: str) -> int:
+    _, done = undo.undo_last(stores.get(key))
+    return done.notes + done.topics + done.rules
 
 
 def _retire(key: str) -> int:
@@ -79,6 +84,16 @@ class StoreAdmin(ServiceAdmin):
             "{count} stores will be reorganized in the background; each store's page tells how it went.",
             _reorganize,
         ),
+        "undo": Verb(
+            "Undo the last pass",
+            "Take the last pass over these stores back?",
+            "Of the newest organizing or reorganizing of each that was not undone yet, notes come back into the inbox, "
+            "and topics and rules become what they were, unless somebody changed them since; what the pass wrote is "
+            "kept in superseded/. The log of each store tells what came back and what stays.",
+            "Undo",
+            "{count} notes, topics and rules are as they were; the change log tells what stays.",
+            _undo,
+        ),
         "retire": Verb(
             "Archive the whole store",
             "Archive these stores?",
@@ -94,6 +109,7 @@ class StoreAdmin(ServiceAdmin):
         return [
             *merging.pages(self),
             path("<str:store>/change/", self.guarded(self.change_page, self.list_url), name="memory_store_change"),
+            path("<str:store>/search/", self.guarded(self.search_view, _store_url), name="memory_store_search"),
             path("<str:store>/<str:lane>/", self.guarded(self.lane_page, _store_url), name="memory_store_lane"),
             path("<str:store>/<str:lane>/item/", self.guarded(self.item_page, _lane_url), name="memory_store_item"),
         ]
@@ -135,10 +151,23 @@ class StoreAdmin(ServiceAdmin):
             "metrics": counts.metrics(found),
             "folder": stores.folder(found),
             "config": stores.config(found),
+            "search_form": SearchForm(initial=_search_settings(found)),
+            "vectors": embedding.about(found),
             "lanes": [lane for lane in LANES.values() if not lane.of_projects or stores.scope_of(found) == "project"],
             "verbs": [(name, verb.label) for name, verb in self.verbs.items()],
         }
         return self.show(request, "store", "Store", form=form, adminform=laid_out(form), **context)
+
+    def search_view(self, request: HttpRequest, store: str) -> HttpResponse:
+        """Save how a store is searched, or try its embedding model out."""
+        found = stores.get(store)
+        form = SearchForm(request.POST or None)
+        if "test" in request.POST:
+            _tell_trial(request, embedding.trial(found))
+        elif form.is_valid():
+            stores.configure(found, form.settings())
+            messages.success(request, "How it is searched was saved.")
+        return redirect(_store_url(store))
 
     def lane_page(self, request: HttpRequest, store: str, lane: str) -> HttpResponse:
         """What lies in one lane of a store; a POST does something to one item, after asking where that is needed."""
@@ -206,6 +235,19 @@ class StoreAdmin(ServiceAdmin):
     @admin.display(description="folder or remote", ordering="project_root")
     def shown_root(self, row: Store) -> SafeString:
         return words(row.project_root or row.remote)
+
+
+def _search_settings(store: Store) -> dict[str, str]:
+    own = store.config
+    return {"retrieval": own.get("retrieval") or "", "provider": (own.get("embedding") or {}).get("provider", "")}
+
+
+def _tell_trial(request: HttpRequest, trial: embedding.Trial) -> None:
+    said = f" It says: {trial.said}" if trial.said else ""
+    tell = messages.success if trial.ok else messages.error
+    tell(request, f"{trial.message}{said}")
+    for warning in trial.warnings:
+        messages.warning(request, warning)
 
 
 def _lane(name: str) -> Lane:

@@ -8,6 +8,8 @@ from ninja import Router, Schema, Status
 from coffer.rest import Name, actor
 from memory import schedule
 from memory.services import organize, reorg, stores
+from memory.services import undo as undo_service
+from memory.services.undo import Undone
 
 router = Router(tags=["engine"])
 
@@ -49,6 +51,13 @@ class ReorgOut(Schema):
     run: str | None
 
 
+class UndoneOut(Schema):
+    notes: int
+    topics: int
+    rules: int
+    kept: int
+
+
 class Queued(Schema):
     status: Literal["queued"]
 
@@ -79,3 +88,9 @@ def reorganize_store(request: HttpRequest, name: Name, wait: bool = True) -> Sta
         schedule.queue_reorg(store.name, actor(request))
         return Status(202, {"status": "queued"})
     return Status(200, reorg.reorganize(store, actor=actor(request)).as_dict())
+
+
+@router.post("/memory_stores/{name}/passes/{run}/undo", response=UndoneOut, summary="Take a pass of either kind back")
+def undo_pass(request: HttpRequest, name: Name, run: Name) -> Undone:
+    """`run` is what the pass answered; what changed since stays, and is counted in `kept`."""
+    return undo_service.undo(stores.get(name), run, actor=actor(request))

@@ -9,6 +9,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from memory.files import fences, sections
@@ -186,6 +187,7 @@ class _Terms:
     negated: bool
 
 
+@lru_cache(maxsize=32)  # of one merge the same texts are asked about again and again
 def _terms(text: str) -> _Terms:
     text = unicodedata.normalize("NFC", text).replace("\u2019", "'")
     prose = "\n".join(unit for unit in units(text) if "\n" not in unit)
@@ -235,6 +237,7 @@ def _shouts(word: str) -> bool:
     return word.isalpha() and word.isupper()
 
 
+@lru_cache(maxsize=4096)
 def _stem(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:

@@ -29,6 +29,7 @@ def add_verbs(verb: AddVerb) -> None:
     one = verb("rules", show_rules, "Print the rules as they are written.")
     choice = one.add_mutually_exclusive_group()
     choice.add_argument("--ids", action="store_true", help="one line per rule, with its id")
+    choice.add_argument("--add", metavar="TEXT", help="write a rule; one that stands there already is not doubled")
     choice.add_argument("--keep", metavar="ID", help="say that a new rule is right")
     choice.add_argument("--remove", metavar="ID", help="take a rule out; the file before is kept in superseded/")
     one = verb("journal", show_journal, "Print the journal, newest day first.")
@@ -43,7 +44,10 @@ def add_verbs(verb: AddVerb) -> None:
     one.add_argument("file")
 
 
-def show_rules(store: Store, *, ids: bool, keep: str | None, remove: str | None, **_: Any) -> Answer:
+def show_rules(store: Store, *, ids: bool, add: str | None, keep: str | None, remove: str | None, **_: Any) -> Answer:
+    if add is not None:
+        added = rules.append(store, add, actor="user")
+        return Answer({"added": added}, "Added." if added else "That rule stands there already.")
     if keep:
         rule = rules.keep(store, keep)
         return Answer(_rule(rule), f"Kept: {rule.text}")

@@ -9,11 +9,10 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from coffer import llm
-from coffer.errors import MemoryNotFound
 from memory.management import listing
 from memory.management.progress import Bar
 from memory.models import Store
-from memory.services import organize, passes, stores
+from memory.services import organize, stores
 from memory.services import undo as undo_service
 from memory.services.tally import Result
 
@@ -43,7 +42,10 @@ def add_options(parser: ArgumentParser) -> None:
 def run(
     command: BaseCommand, chosen: Sequence[Store], *, estimate: bool, undo: bool, again: bool, as_json: bool, **_: Any
 ) -> None:
-    """Organize some stores, or say what it would take, or take it back; exits 1 when a pass ended early."""
+    """Organize some stores, or say what it would take, or take it back.
+
+    Exits 1 when a pass ended early, or could file not one of its notes.
+    """
     act = _estimated if estimate else _undone if undo else _organizer(again)
     rows = []
     for store in chosen:
@@ -57,7 +59,7 @@ def run(
         command.stdout.write(json.dumps(value, ensure_ascii=False, indent=2))
     elif estimate:
         command.stdout.write(_budget())
-    if any(row.get("stopped") for row in rows):
+    if any(row.get("stopped") or (row.get("problems") and not row["drained"]) for row in rows):
         sys.exit(1)
 
 
@@ -75,7 +77,10 @@ def _told(result: Result) -> str:
         return _ENDED[result.status]
     counted = [(getattr(result, name), words) for name, words in _DONE.items()]
     done = ", ".join(f"{count} {words[count != 1]}" for count, words in counted if count)
-    lines = [f"{result.drained} organized{f' ({done})' if done else ''}, {result.waiting} in the inbox."]
+    if result.problems and not result.drained:
+        lines = [f"nothing could be organized, {result.waiting} in the inbox."]
+    else:
+        lines = [f"{result.drained} organized{f' ({done})' if done else ''}, {result.waiting} in the inbox."]
     if result.stopped:
         lines.append(f"It ended early: {result.stopped}")
     lines += [f"  {one.id} stays: {one.reason}" for one in result.problems]
@@ -98,11 +103,5 @@ def _budget() -> str:
 
 
 def _undone(store: Store) -> tuple[Row, str]:
-    last = passes.last_undoable(store)
-    if last is None:
-        raise MemoryNotFound(f"{stores.display_name(store)} has no pass that could be undone.", store=store.name)
-    found = undo_service.undo(store, last.run)
-    text = f"{found.notes} notes are back in the inbox, and left alone until they change."
-    if found.kept:
-        text += f" {found.kept} stay where they went, as that changed since; `coffer memory superseded` lists them."
-    return {"run": last.run, **vars(found)}, text
+    last, found = undo_service.undo_last(store, "organize")
+    return {"run": last.run, **vars(found)}, found.sentence

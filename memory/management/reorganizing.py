@@ -2,6 +2,7 @@
 
 import json
 import sys
+from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -10,6 +11,7 @@ from memory.management import listing
 from memory.management.progress import Bar
 from memory.models import Store
 from memory.services import reorg, stores
+from memory.services import undo as undo_service
 from memory.services.reorg import Reorganized
 
 _DONE = {
@@ -27,16 +29,31 @@ _ENDED = {
 }
 
 
-def run(command: BaseCommand, store: Store, *, as_json: bool, **_: Any) -> None:
-    """Reorganize one store; exits 1 when the pass ended early."""
-    done = reorg.reorganize(store, progress=Bar(sys.stderr))
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--undo", action="store_true", help="take the last pass back, where nothing changed since")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+
+
+def run(command: BaseCommand, store: Store, *, undo: bool, as_json: bool, **_: Any) -> None:
+    """Reorganize one store, or take that back; exits 1 when the pass ended early."""
+    row, told = _undone(store) if undo else _reorganized(store)
     if as_json:
-        command.stdout.write(json.dumps(done.as_dict(), ensure_ascii=False, indent=2))
+        command.stdout.write(json.dumps(row, ensure_ascii=False, indent=2))
     else:
-        text = f"{stores.display_name(store)}: {_told(done)}"
+        text = f"{stores.display_name(store)}: {told}"
         command.stdout.write(listing.safe(text) if command.stdout.isatty() else text)
-    if done.stopped:
+    if row.get("stopped"):
         sys.exit(1)
+
+
+def _reorganized(store: Store) -> tuple[dict[str, Any], str]:
+    done = reorg.reorganize(store, progress=Bar(sys.stderr))
+    return done.as_dict(), _told(done)
+
+
+def _undone(store: Store) -> tuple[dict[str, Any], str]:
+    last, done = undo_service.undo_last(store, "reorg")
+    return {"run": last.run, **vars(done)}, done.sentence
 
 
 def _told(done: Reorganized) -> str:

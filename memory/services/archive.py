@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace as with_changes
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from coffer import fs
@@ -22,35 +23,50 @@ from memory.services import archive_lines as lines
 from memory.services.archive_lines import FOLDER, INDEX, Superseded, inside
 
 __all__ = [
-    "FOLDER", "INDEX", "MOVED", "Superseded", "create", "drain", "erase", "erase_moved", "fold", "inside", "keep_copy",
-    "listing", "open_lines", "recover", "remove", "replace", "restore", "retire", "sha256", "sweep",
+    "FOLDER", "INDEX", "MADE", "MOVED", "Superseded", "announce", "create", "drain", "erase", "erase_moved", "fold",
+    "inside", "keep_copy", "listing", "open_lines", "recover", "remove", "replace", "restore", "retire", "sha256",
+    "sweep",
 ]  # fmt: skip
 
 log = logging.getLogger("memory.archive")
+MADE = "made"  # the state of a line that stands for something new, of which no version is archived
 MOVED = "moved to "  # why a file left its store, before the name of the one it went to
 _STAMP = re.compile(r"\d{8}T\d{6,}Z.*")
 _TEMPORARY = re.compile(r"\..{1,40}\.[0-9a-f]{12}\.tmp")  # as `fs` names them
 
 
-def create(folder: Path, relative: str, data: bytes) -> None:
-    """Make a new file; raises Conflict when its place is taken."""
+def create(folder: Path, relative: str, data: bytes, *, run: str = "") -> None:
+    """Make a new file, in a pass noting it so that it can be undone; raises Conflict when its place is taken."""
     place = inside(folder, relative)
+    noted = announce(folder, relative, data, "made by a pass", run) if run else ""
     fs.ensure_dir(place.parent)
     try:
         fs.create(place, data)
     except FileExistsError:
+        if noted:
+            lines.close(folder, noted, "undone")
         raise Conflict(f"{relative} was written by another program at the same moment; read it again.") from None
 
 
+def announce(folder: Path, relative: str, data: bytes, why: str, run: str) -> str:
+    """Note what a pass is about to make that has no version before; returns the name of its line."""
+    name = _free_name(folder, relative).name
+    lines.append(folder, lines.new(name, relative, why, MADE, result=sha256(data), run=run))
+    return name
+
+
 def replace(folder: Path, relative: str, *, expected_sha256: str, data: bytes, why: str, run: str = "") -> None:
-    """Put a new version in place of the one that was read; raises Conflict when it is no longer that one."""
-    more = {"run": run} if run else {}
+    """Put a new version in place of the one that was read; raises Conflict when it is no longer that one.
+
+    With the ``run`` of a pass the index tells what it wrote, too, so that it can be undone.
+    """
+    more = {"run": run, "result": sha256(data)} if run else {}
     _replace(folder, relative, _free_name(folder, relative), expected_sha256, data, why, **more)
 
 
-def remove(folder: Path, relative: str, why: str) -> Path:
+def remove(folder: Path, relative: str, why: str, run: str = "") -> Path:
     """Take a file out of its lane into the archive; returns its place there."""
-    aside = _set_aside(folder, relative, why)
+    aside = _set_aside(folder, relative, why, **_of_pass(run))
     lines.close(folder, aside.name, "done")
     return aside
 
@@ -78,28 +94,30 @@ def fold(
     aside = _free_name(folder, note)
     over = _free_name(folder, into).name if into_sha256 is not None else ""
     told = {"into": into, "result": sha256(data), "was": note_sha256, "over": over, "run": run}
-    lines.append(folder, lines.new(aside.name, note, why, "planned", **told))
+    plan = lines.new(aside.name, note, why, "planned", **told)
     try:
         if into_sha256 is not None:
-            _replace(folder, into, folder / FOLDER / over, into_sha256, data, "a note was merged into it", run=run)
+            place = folder / FOLDER / over
+            _replace(folder, into, place, into_sha256, data, "a note was merged into it", plan, run=run)
         else:
+            lines.append(folder, plan)
             create(folder, into, data)
     except BaseException:
         with suppress(CofferError, OSError):  # a plan that nothing came of says so itself: its result is nowhere
             lines.close(folder, aside.name, "undone")
         raise
-    return _drained(folder, note, aside, note_sha256, why, **told)
+    return _drained(folder, note, aside, note_sha256, why, planned=True, **told)
 
 
 def drain(folder: Path, note: str, *, note_sha256: str, why: str, into: str, run: str) -> bool:
     """Archive a note that another file holds by now; False when it changed meanwhile, and then it stays."""
-    return _drained(folder, note, _free_name(folder, note), note_sha256, why, into=into, run=run)
+    return _drained(folder, note, _free_name(folder, note), note_sha256, why, planned=False, into=into, run=run)
 
 
-def keep_copy(folder: Path, relative: str, data: bytes, why: str) -> Path:
+def keep_copy(folder: Path, relative: str, data: bytes, why: str, run: str = "") -> Path:
     """Archive bytes that are about to be replaced in place (scenes, rules, journal days)."""
     target = _free_name(folder, relative)
-    lines.append(folder, lines.new(target.name, relative, why, "done"))
+    lines.append(folder, lines.new(target.name, relative, why, "done", **_of_pass(run)))
     fs.create(target, data)
     return target
 
@@ -202,9 +220,11 @@ def claims(path: Path, identity: str) -> bool:
     return False
 
 
-def _replace(folder: Path, relative: str, aside: Path, expected: str, data: bytes, why: str, **more: str) -> None:
-    _set_aside(folder, relative, why, aside, **more)
-    place = folder / relative
+def _replace(
+    folder: Path, relative: str, aside: Path, expected: str, data: bytes, why: str, *plan: dict[str, str], **more: str
+) -> None:
+    lines.append(folder, *plan, lines.new(aside.name, relative, why, "pending", **more))
+    place = _moved_aside(inside(folder, relative), aside)
     if sha256(aside.read_bytes()) != expected:
         _put_back(folder, aside, place)
         raise Conflict(f"{relative} changed on disk since it was read; read it again and repeat the change.")
@@ -216,15 +236,16 @@ def _replace(folder: Path, relative: str, aside: Path, expected: str, data: byte
     except BaseException:
         _put_back(folder, aside, place)
         raise
-    lines.close(folder, aside.name, "done")
+    lines.close(folder, aside.name, "done", durable=False)
 
 
-def _drained(folder: Path, note: str, aside: Path, expected: str, why: str, **more: str) -> bool:
-    _set_aside(folder, note, why, aside, **more)
+def _drained(folder: Path, note: str, aside: Path, expected: str, why: str, *, planned: bool, **more: str) -> bool:
+    lines.append(folder, lines.new(aside.name, note, why, "pending", **more), durable=not planned)
+    _moved_aside(inside(folder, note), aside)
     if sha256(aside.read_bytes()) != expected:
         _put_back(folder, aside, folder / note)
         return False
-    lines.close(folder, aside.name, "done")
+    lines.close(folder, aside.name, "done", durable=False)
     return True
 
 
@@ -271,17 +292,26 @@ def _unlink(folder: Path, found: Sequence[dict[str, str]], files: Collection[str
     return len(doomed)
 
 
-def _set_aside(folder: Path, relative: str, why: str, aside: Path | None = None, **more: str) -> Path:
-    place = inside(folder, relative)
-    aside = aside or _free_name(folder, relative)
+def _set_aside(folder: Path, relative: str, why: str, **more: str) -> Path:
+    """Out of its lane for good, should nobody put it back."""
+    place, aside = inside(folder, relative), _free_name(folder, relative)
     lines.append(folder, lines.new(aside.name, relative, why, "pending", **more))
+    _moved_aside(place, aside)
+    fs.sync_folder(place.parent)
+    return aside
+
+
+def _moved_aside(place: Path, aside: Path) -> Path:
+    """Rename into the archive; returns the place that is free now, durably so only once its folder is synced.
+
+    Until then a power cut may bring the file back beside its announced line, as a kill before the rename leaves it.
+    """
     with fs.storage_errors(aside):
         # A rename, whose target is free because the lock is ours: with a link and an unlink, as `fs.move` has them, a
         # file that an editor saves between the two would be the one that goes.
         os.rename(place, aside)
         fs.sync_folder(aside.parent)
-        fs.sync_folder(place.parent)
-    return aside
+    return place
 
 
 def _put_back(folder: Path, aside: Path, place: Path) -> None:
@@ -297,8 +327,12 @@ def _free_name(folder: Path, relative: str) -> Path:
     inside(folder, relative)  # before anything is made for it
     archive = fs.ensure_dir(inside(folder, FOLDER))
     stem = f"{Path(relative).stem[:100]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%fZ')}"
-    names = (f"{stem}{suffix}.md" for suffix in ("", *(f"-{count}" for count in range(2, 1000))))
+    names = chain([f"{stem}.md"], (f"{stem}-{count}.md" for count in range(2, 1000)))
     return next(archive / name for name in names if not os.path.lexists(archive / name))
+
+
+def _of_pass(run: str) -> dict[str, str]:
+    return {"run": run} if run else {}
 
 
 def _hash(path: Path) -> str:

@@ -24,7 +24,8 @@ class Superseded:
     """One archived version: its file in ``superseded/``, where it stood, why and when it left.
 
     Of a note that went into another file: ``into``, with the hash ``result`` of the version that holds it, the hash
-    ``was`` of the note, ``over`` for the archived version of that file before, and the pass it was done in.
+    ``was`` of the note, and ``over`` for the archived version of that file before. Of what a pass did: its ``run``, and
+    in ``result`` the hash of what it wrote in the place.
     """
 
     file: str
@@ -47,13 +48,15 @@ def new(file: str, relative: str, why: str, state: str, **more: str) -> dict[str
     return {"file": file, "lane": lane, "path": relative, "why": why, "when": when, "state": state, **more}
 
 
-def append(folder: Path, line: dict[str, str]) -> None:
-    """Add a line, durable before this returns."""
-    fs.append_line(inside(folder, f"{FOLDER}/{INDEX}"), json.dumps(line, ensure_ascii=False).encode())
+def append(folder: Path, *lines: dict[str, str], durable: bool = True) -> None:
+    """Add lines, as a rule durable before this returns."""
+    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    fs.append_line(inside(folder, f"{FOLDER}/{INDEX}"), text.encode(), durable=durable)
 
 
-def close(folder: Path, file: str, state: str) -> None:
-    append(folder, {"file": file, "state": state})
+def close(folder: Path, file: str, state: str, *, durable: bool = True) -> None:
+    """Say how it ended. Need not be durable where ``archive.recover`` would come to the same end."""
+    append(folder, {"file": file, "state": state}, durable=durable)
 
 
 def read(folder: Path) -> Iterator[dict[str, str]]:

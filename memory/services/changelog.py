@@ -28,7 +28,9 @@ def read(store: Store) -> Changelog:
 def append(store: Store, line: str) -> None:
     """Add one line behind a stamp in UTC; it is whole or absent, whatever happens."""
     words = " ".join(markdown.clean(line).split())
-    store_service.provision(store.name)
+    if not store_service.folder(store).is_dir():
+        store_service.provision(store.name)
     with store_service.write_lock(store) as folder:
         path = archive.inside(folder, lanes.LOG)
-        fs.append_line(path, f"- {markdown.stamp(timezone.now())} {words}".encode())
+        # What was changed is durable by itself: a wait for the disk with every line would buy nothing.
+        fs.append_line(path, f"- {markdown.stamp(timezone.now())} {words}".encode(), durable=False)

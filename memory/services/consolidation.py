@@ -78,7 +78,7 @@ class Consolidation:
             after = Topic(ref, path, data, markdown.parse(data))
             self._check_added(after, title, description, rests_on)
             if before is None:
-                archive.create(folder, path, data)
+                archive.create(folder, path, data, run=self.run)
             elif before.body.strip() == after.body.strip():
                 after = before
             else:
@@ -158,7 +158,7 @@ class Consolidation:
     def _sources(self, path: str, before: Topic | None, after: Topic) -> list[str]:
         """Where the lines came from that a topic did not have before."""
         had = set(acceptance.units(before.body)) if before is not None else set()
-        new = set(acceptance.units(after.body)) - had
+        new = {unit for unit in acceptance.units(after.body) if unit not in had and not _HEADING.fullmatch(unit)}
         read = (topics.read(self.store, one) for one in self.seen if one != path)
         return [one.path for one in read if one is not None and new & set(acceptance.units(one.body))]
 

@@ -80,12 +80,14 @@ def change(
     *,
     said: Callable[[str], str] = str.rstrip,
     begin: bool = False,
+    run: str = "",
 ) -> bool:
     """Replace a page's body under the store's lock by what ``edit`` makes of the page that is there, None for nothing.
 
     A version that loses a line is archived (``said`` is what counts of a line), a page that becomes blank leaves its
-    lane. ``begin``: what is added is new, and goes on to the store that ``store`` was merged into meanwhile. Raises
-    Conflict when another program keeps changing the file, TooLarge, StoreNotFound. False when ``edit`` gave None.
+    lane. ``begin``: what is added is new, and goes on to the store that ``store`` was merged into meanwhile. ``run`` is
+    the pass that it is done in. Raises Conflict when another program keeps changing the file, TooLarge, StoreNotFound.
+    False when ``edit`` gave None.
     """
     with store_service.write_lock(store, begin=begin) as folder:
         for _ in range(RETRIES):
@@ -95,7 +97,7 @@ def change(
             if body is None:
                 return False
             lost = before is not None and page is not None and _loses_a_line(before, page, body, said)
-            if _replaced(folder, relative, before, body, why, keep=lost):
+            if _replaced(folder, relative, before, body, why, keep=lost, run=run):
                 return True
     raise Conflict(f"{relative} is being changed by another program; try again in a moment.")
 
@@ -112,7 +114,7 @@ def remove(store: Store, page: LanePage | None, missing: str) -> None:
         raise MemoryNotFound(missing, store=store.name) from None
 
 
-def _replaced(folder: Path, relative: str, before: bytes | None, body: str, why: str, *, keep: bool) -> bool:
+def _replaced(folder: Path, relative: str, before: bytes | None, body: str, why: str, *, keep: bool, run: str) -> bool:
     """Write one new version; False when the file is no longer the one that was read."""
     place = folder / relative
     if before is None:
@@ -125,10 +127,10 @@ def _replaced(folder: Path, relative: str, before: bytes | None, body: str, why:
     if _current(place) != before:
         return False
     if not body.strip():
-        archive.remove(folder, relative, why)
+        archive.remove(folder, relative, why, run)
         return True
     if keep:
-        archive.keep_copy(folder, relative, before, why)
+        archive.keep_copy(folder, relative, before, why, run)
     fs.write(place, markdown.replace(before, {}, body))
     return True
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from django.utils import timezone
 
@@ -17,6 +17,7 @@ from memory.services import stores as store_service
 
 Kind = Literal["organize", "reorg"]
 RUNNING = "running"
+_CHANGES = ("drained", "written", "superseded", "promoted", "rules_moved")  # counts of what could be undone
 KEPT = 50  # rows of one store and kind
 _SAID = {
     "drained": "filed",
@@ -39,7 +40,7 @@ class Overview:
 
     left_alone: list[Failure]
     last: Pass | None
-    undoable: Pass | None
+    undoable: list[Pass]
     model: str | None
     reorg: Pass | None
 
@@ -103,17 +104,18 @@ def last(store: Store, kind: Kind = "organize") -> Pass | None:
     return Pass.objects.filter(store=store.name, kind=kind).first()
 
 
-def last_undoable(store: Store) -> Pass | None:
-    """The newest pass that filed a note and was not taken back."""
-    rows = Pass.objects.filter(store=store.name, kind="organize", undone=False)
-    return next((row for row in rows if row.counts.get("drained")), None)
+def last_undoable(store: Store, kind: Kind | None = None) -> Pass | None:
+    """The newest pass, of one kind or any, that changed something and was not taken back."""
+    rows = Pass.objects.filter(store=store.name, undone=False, **({"kind": kind} if kind else {}))
+    return next((row for row in rows if any(map(row.counts.get, _CHANGES))), None)
 
 
 def overview(store: Store) -> Overview:
     """What was given up in the inbox, and how the last pass went."""
     model = llm.model()
     given_up = list(inbox.given_up(store, model or "").values())
-    return Overview(given_up, last(store), last_undoable(store), model, last(store, "reorg"))
+    undoable = [row for kind in get_args(Kind) if (row := last_undoable(store, kind))]
+    return Overview(given_up, last(store), undoable, model, last(store, "reorg"))
 
 
 def findings() -> Iterator[Finding]:

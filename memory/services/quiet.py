@@ -7,15 +7,16 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 from django.utils import timezone
 
-from coffer import paths
-from coffer.errors import CofferError, where
+from coffer import llm, paths
+from coffer.errors import CofferError, ConfigInvalid, where
 from memory import schedule
 from memory.files import lanes
 from memory.models import Store
-from memory.services import organize, reorg
+from memory.services import filing, inbox, organize, reorg
 from memory.services import stores as store_service
 from memory.services.tally import Result
 
@@ -49,6 +50,21 @@ def arm_waiting() -> None:
             schedule.touch(name)
 
 
+def arm_unfiled() -> int:
+    """Arm the stores that a connected model could organize and that nothing has armed; how many those were.
+
+    Their notes waited before there was a model. A store with an appointment, and one of which all notes were given up,
+    is left alone: to ask again would come to nothing.
+    """
+    try:
+        model = llm.model(filing.PURPOSE) if schedule.organizes() else None
+    except ConfigInvalid as error:
+        log.warning("not armed: %s", error.message)
+        return 0
+    names = store_service.names_on_disk() if model is not None else []
+    return sum(_logged(name, partial(_arm_if_unfiled, name, model or "")) == "armed" for name in names)
+
+
 def organize_now(name: str, actor: str) -> str:
     """What was asked for by a page, the admin or a program that did not want to wait."""
     return _logged(name, lambda: _organize(store_service.get(name), actor))
@@ -57,6 +73,16 @@ def organize_now(name: str, actor: str) -> str:
 def reorganize_now(name: str, actor: str) -> str:
     """The same for a reorganization, which never begins by itself."""
     return _logged(name, lambda: reorg.reorganize(store_service.get(name), actor=actor).status)
+
+
+def _arm_if_unfiled(name: str, model: str) -> str:
+    if not lanes.inbox(paths.store(name)) or schedule.is_armed(name):
+        return "left alone"
+    store = store_service.get(name)
+    if not set(inbox.waiting(store)) - set(inbox.given_up(store, model)):
+        return "given up"
+    schedule.arm(name, schedule.idle_seconds())
+    return "armed"
 
 
 def _organize(store: Store, actor: str) -> str:

@@ -13,7 +13,7 @@ from coffer import llm
 from coffer.errors import Busy, Cancelled, CofferError, Conflict, Invalid, MemoryNotFound, StorageFailed, StoreNotFound
 from coffer.llm import Tool
 from memory.files import lanes, markdown
-from memory.services import changelog, consolidation, promotion, rules
+from memory.services import archive, archive_lines, changelog, consolidation, promotion, rules
 from memory.services import stores as store_service
 from memory.services.consolidation import Consolidation
 
@@ -136,11 +136,22 @@ class Toolbox:
         store, text = self.work.store, given["text"]
         found = promotion.evidence(store, _markers(given), text)
         words = promotion.rule(text, found)
-        if not rules.append(store, words, origin=found.origin, new=True, actor=self.actor):
+        if not self._appended(words, found.origin):
             return "There is an equal rule already; nothing was added."
         self.counts["promoted"] += 1
         changelog.append(store, f"promoted to a rule from the journal: {', '.join(found.markers)}")
         return "The rule was added."
+
+    def _appended(self, words: str, origin: str) -> bool:
+        """Add a rule; the archive's index tells of it first, so that it is found when the pass is undone."""
+        store = self.work.store
+        with store_service.write_lock(store) as folder:
+            noted = archive.announce(folder, rules.FILE, words.encode(), "promoted by a pass", self.work.run)
+        if rules.append(store, words, origin=origin, new=True, actor=self.actor):
+            return True
+        with store_service.write_lock(store) as folder:
+            archive_lines.close(folder, noted, "undone")
+        return False
 
     def _page(self, rows: Sequence[str], given: dict[str, Any], most: int, what: str) -> str:
         """Some of the rows, and how to see the others."""

@@ -66,7 +66,7 @@ def split(store: Store, purpose: str, *, run: str, actor: str) -> Split:
         if name is None:
             break
         try:
-            moved += _split(store, name, purpose)
+            moved += _split(store, name, purpose, run)
         except (BadAnswer, Invalid, Conflict, TooLarge) as problem:
             left.add(name)
             reason = problem.reason if isinstance(problem, BadAnswer) else "it is being changed, or is no plain file"
@@ -80,9 +80,29 @@ def split(store: Store, purpose: str, *, run: str, actor: str) -> Split:
     return Split(moved, len(left), error)
 
 
-def _split(store: Store, name: str, purpose: str) -> int:
+def join(store: Store, name: str, before: bytes) -> tuple[int, int]:
+    """Undo a split: back into a file go the rules that it had before, from wherever they stand now as they were.
+
+    They come back before they leave the other files. Returns how many came, and how many are not to be found.
+    """
+    page, files = markdown.parse(before), _files(store)
+    gone = Counter(_blocks(page.body)) - Counter(files.get(name, []))
+    others = {other: Counter(blocks) for other, blocks in files.items() if other != name}
+    back = gone & sum(others.values(), Counter[str]())
+    if back and pages.change(store, name, _rejoined(page.body, list(back.elements())), "a split was undone"):
+        left = Counter(back)
+        for other, blocks in others.items():
+            leaving = blocks & left
+            left -= leaving
+            if leaving:
+                pages.change(store, other, _without(list(leaving.elements())), "a split was undone")
+        return back.total(), (gone - back).total()
+    return 0, gone.total()
+
+
+def _split(store: Store, name: str, purpose: str, run: str) -> int:
     """Ask about one file once, and move what the answer says; how many rules left it. Raises BadAnswer."""
-    _fold(store, name)
+    _fold(store, name, run)
     files = _files(store)
     blocks = files.get(name, [])
     if len(blocks) <= MOST:
@@ -91,18 +111,18 @@ def _split(store: Store, name: str, purpose: str) -> int:
     question = _question(name, files, shown)
     answer = llm.complete_json(purpose, system=SYSTEM, user=question, required=FIELDS, store=store.name)
     chosen = _chosen(answer.data["files"], name, files, shown, whole=len(shown) == len(blocks))
-    moved = _move(store, name, chosen)
+    moved = _move(store, name, chosen, run)
     if not moved:
         raise BadAnswer("its rules changed meanwhile")
     return moved
 
 
-def _fold(store: Store, name: str) -> None:
+def _fold(store: Store, name: str, run: str) -> None:
     """Take out what another file holds, byte for byte: a pass that was killed had moved it."""
     others = {block for other, blocks in _files(store).items() if other != name for block in blocks}
     doubled = [block for block in _files(store)[name] if block in others]
     if doubled:
-        pages.change(store, name, _without(doubled), "rules that stand in another file")
+        pages.change(store, name, _without(doubled), "rules that stand in another file", run=run)
 
 
 def _shown(blocks: Sequence[str]) -> list[str]:
@@ -160,7 +180,7 @@ def _target(topic: str, known: Mapping[str, str]) -> str:
     return known.get(slug, f"{lanes.RULES}/{slug}.md")
 
 
-def _move(store: Store, name: str, chosen: Mapping[str, Sequence[str]]) -> int:
+def _move(store: Store, name: str, chosen: Mapping[str, Sequence[str]], run: str) -> int:
     """Put bullets into their files, then take them out of the old one; what a person changed meanwhile stays there."""
     going: list[str] = []
     for target, blocks in chosen.items():
@@ -170,7 +190,7 @@ def _move(store: Store, name: str, chosen: Mapping[str, Sequence[str]]) -> int:
             pages.change(store, target, _with(there), "rules sorted by topic") or _holds(store, target, there)
         ):
             going += there
-    if not going or not pages.change(store, name, _without(going), "rules sorted by topic"):
+    if not going or not pages.change(store, name, _without(going), "rules sorted by topic", run=run):
         return 0
     into = ", ".join(f"{len(blocks)} to {target}" for target, blocks in chosen.items())
     changelog.append(store, f"split {name}: {into}")
@@ -203,6 +223,17 @@ def _without(blocks: Sequence[str]) -> Callable[[markdown.Page | None], str | No
                 del lines[bullet.start : bullet.stop]
         after = "\n".join(lines)
         return after if Counter(_blocks(after)) == Counter(_blocks(body)) - Counter(blocks) else None
+
+    return edit
+
+
+def _rejoined(before: str, blocks: Sequence[str]) -> Callable[[markdown.Page | None], str | None]:
+    """An edit that makes the text what it was when nothing else changed in it since, and else adds the bullets."""
+
+    def edit(page: markdown.Page | None) -> str | None:
+        body = page.body if page is not None else ""
+        taken_out = _without(blocks)(markdown.Page({}, before, ()))
+        return before if taken_out is not None and taken_out.strip() == body.strip() else _with(blocks)(page)
 
     return edit
 

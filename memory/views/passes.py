@@ -28,10 +28,6 @@ def reorganize(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def undo(request: HttpRequest, name: str, run: str) -> HttpResponse:
-    """Bring the notes of a pass back, and its topics to what they were."""
-    done = undo_service.undo(stores.get(name), run)
-    told = f"{done.notes} notes are back in the inbox."
-    if done.kept:
-        told += f" {done.kept} stay where they went, because that changed since."
-    messages.success(request, told)
+    """Take a pass back."""
+    messages.success(request, undo_service.undo(stores.get(name), run).sentence)
     return redirect("store", name=name)

@@ -8,7 +8,7 @@ from tests.admin.conftest import Admin, shown
 from tests.cases.steps import fingerprint
 from tests.factories import StoreFactory
 
-SCAN, PAIR, UNDO = (f"memory_store_{page}" for page in ("merges", "merge_pair", "merge_undo"))
+SCAN, PAIR, UNDO, APART = (f"memory_store_{page}" for page in ("merges", "merge_pair", "merge_undo", "merge_apart"))
 A = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
 B = "project-01BX5ZZKBKACTAV9WEVGEMMVRZ"
 
@@ -54,6 +54,17 @@ def test_a_pair_stands_side_by_side_and_is_merged_and_taken_apart_again(pair: No
     assert "2 files that the merge brought go" in shown(site.get(UNDO, source=A))
     assert "2 files were taken out again" in shown(site.post(UNDO, fields={"source": A}))
     assert fingerprint(paths.memory() / "projects") == before
+
+
+def test_a_pair_is_told_apart_and_may_be_proposed_again(pair: None, site: Admin) -> None:
+    assert "Not one project" in site.get(PAIR, source=A, target=B)
+    said = shown(site.post(APART, fields={"source": A, "target": B}))
+    assert "are told apart and will not be proposed again." in said
+    assert "No two stores look like one project" in said
+    assert "told apart" in shown(site.get(PAIR, source=A, target=B))
+    said = shown(site.post(APART, fields={"source": A, "target": B, "undo": "1"}))
+    assert "may be proposed again" in said
+    assert "certain: Both have the origin" in said
 
 
 def test_what_cannot_be_merged_is_a_message_and_no_error(pair: None, site: Admin) -> None:

@@ -13,8 +13,10 @@ from memory.models import Store
 from memory.services import facts, journal, rules, stores
 from tests.admin.conftest import Admin, hidden, shown
 from tests.factories import StoreFactory, write_files
+from tests.fake_llm import FakeLlm, meaning_of
 
-LIST, CHANGE, ACT, LANE, ITEM = (f"memory_store_{page}" for page in ("changelist", "change", "act", "lane", "item"))
+PAGES = ("changelist", "change", "act", "lane", "item", "search")
+LIST, CHANGE, ACT, LANE, ITEM, SEARCH = (f"memory_store_{page}" for page in PAGES)
 PROJECT = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
 SCENE = "---\nbranch: feature/one\ncommit: ''\nupdated_at: '2026-11-30T10:00:00Z'\n---\n\nHalf done.\n"
 
@@ -221,3 +223,32 @@ def test_a_scene_without_a_time_or_with_odd_words_is_shown_all_the_same(project:
     odd = markdown.dump({"branch": "a\u202eb", "updated_at": "soon"}, "Text.")
     write_files(paths.store(PROJECT), {"handoff/odd.md": odd})
     assert "a[U+202E]b" in shown(site.get(LANE, PROJECT, "handoff"))
+
+
+def test_how_a_store_is_searched_is_chosen_on_its_page_and_the_default_comes_back(project: Store, site: Admin) -> None:
+    page = site.post(SEARCH, PROJECT, fields={"retrieval": "hybrid", "provider": "endpoint"})
+    assert "How it is searched was saved" in shown(page)
+    assert "words alone answer: No embedding endpoint is set" in shown(page)
+    assert stores.get(PROJECT).config == {"retrieval": "hybrid", "embedding": {"provider": "endpoint"}}
+    assert '<option value="endpoint" selected>' in page
+    site.get(SEARCH, PROJECT)
+    assert stores.get(PROJECT).config["retrieval"] == "hybrid"
+    site.post(SEARCH, PROJECT, fields={"retrieval": "", "provider": ""})
+    assert stores.get(PROJECT).config == {}
+
+
+def test_the_embedding_model_is_tried_with_a_button_that_says_what_it_is_unfit_for(
+    project: Store, site: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "No embedding model is there" in shown(site.post(SEARCH, PROJECT, fields={"test": "yes"}))
+    facts.remember(project, "数据库迁移需要锁。", actor="agent")
+    with FakeLlm() as endpoint:
+        for name, value in endpoint.embedding_environment.items():
+            monkeypatch.setenv(name, value)
+        page = shown(site.post(SEARCH, PROJECT, fields={"test": "yes", "retrieval": "hybrid"}))
+        assert "a vector of 64 numbers" in page
+        endpoint.embeds = lambda request: [meaning_of(text if text.isascii() else "unknown") for text in request.texts]
+        page = shown(site.post(SEARCH, PROJECT, fields={"test": "yes"}))
+        assert "does not tell Chinese texts apart, and this store holds some" in page
+        assert not any("数据库迁移" in text for request in endpoint.requests for text in request.texts)
+    assert stores.get(PROJECT).config == {}

@@ -1,5 +1,6 @@
 """Files are whole or absent, and locks are held across threads and processes."""
 
+import os
 import resource
 import signal
 import subprocess
@@ -104,3 +105,20 @@ def test_bc_112_a_killed_holder_frees_its_lock() -> None:
         holder.kill()
     with fs.locked("some.lock", seconds=5):
         pass
+
+
+def test_a_lock_is_free_at_once_though_a_child_was_started_under_it() -> None:
+    until, end = os.pipe()
+    with fs.locked("some.lock"):
+        child = os.fork()
+        if child == 0:
+            os.close(end)
+            os.read(until, 1)
+            os._exit(0)
+    try:
+        with fs.locked("some.lock", seconds=0):
+            pass
+    finally:
+        os.close(end)
+        os.close(until)
+        os.waitpid(child, 0)

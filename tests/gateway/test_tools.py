@@ -1,5 +1,6 @@
 """The five tools, each with its real service, real files and a real repository."""
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from gateway.caller import Caller
 from gateway.tools import TOOLS
 from memory.models import Store
 
+LONGEST_TEXT = 2048  # characters; Claude Code cuts longer ones
+
 
 def call(tool: str, cwd: Path | str | None, **arguments: Any) -> dict[str, Any]:
     return TOOLS[f"coffer__{tool}"].call(Caller(cwd and str(cwd), "codex", "s-1"), arguments).content
@@ -27,6 +30,17 @@ def test_there_are_five_tools_that_say_when_to_use_them() -> None:
         assert tool.description.startswith("Use ")
         assert tool.description.count(". ") == 1
         assert tool.description.endswith(".")
+
+
+def test_their_texts_ask_for_what_search_finds_best_and_no_agents_program_cuts_them() -> None:
+    asked = str(TOOLS["coffer__recall"].arguments["query"]["description"])
+    assert all(word in asked for word in ("synonyms", "exact names", "other language"))
+    saved = str(TOOLS["coffer__remember"].arguments["text"]["description"])
+    assert all(word in saved for word in ("first sentence", "conclusion", "numbers", "exactly"))
+    assert "one fact per call" in TOOLS["coffer__remember"].description
+    for tool in TOOLS.values():
+        assert len(tool.description) < LONGEST_TEXT
+        assert len(json.dumps(tool.input_schema, ensure_ascii=False)) < LONGEST_TEXT
 
 
 def test_schemas_are_strict_and_say_what_is_required() -> None:
@@ -162,6 +176,7 @@ def test_list_memory_shows_the_newest_titles_and_counts_all(repo: Path) -> None:
 
 def test_a_scene_is_handed_over(repo: Path) -> None:
     saved = call("set_handoff", repo, body="Doing: the parser.")
+    assert set(saved) == {"status", "branch", "scope", "path", "project"}
     assert (saved["status"], saved["branch"], saved["scope"]) == ("saved", "main", "project")
     assert "Doing: the parser." in Path(saved["path"]).read_text("utf-8")
     resumed = call("resume", repo)
@@ -170,6 +185,11 @@ def test_a_scene_is_handed_over(repo: Path) -> None:
     assert datetime.fromisoformat(resumed["updated_at"]).tzinfo is not None
     later.flush()
     assert AuditEntry.objects.filter(event="handoff_set").count() == 1
+
+
+def test_a_scene_with_a_secret_says_what_was_masked(repo: Path) -> None:
+    saved = call("set_handoff", repo, body="Deploy with password=hunter2-and-more.")
+    assert saved["masked"] == [{"kind": "password", "line": 1}]
 
 
 def test_a_fresh_branch_has_no_scene(repo: Path, git: Callable[..., str]) -> None:
@@ -209,6 +229,12 @@ def test_reading_makes_no_store(repo: Path, home: Path) -> None:
     call("recall", repo, query="x")
     call("list_memory", repo)
     call("resume", repo)
+    assert not (home / "memory").exists()
+
+
+def test_a_first_text_that_is_refused_makes_no_store(repo: Path, home: Path) -> None:
+    with pytest.raises(Rejected):
+        call("remember", repo, text=" ")
     assert not (home / "memory").exists()
 
 

@@ -37,9 +37,17 @@ def test_a_fact_added_in_a_folder_is_listed_found_and_shown_there(run: Run, repo
 
 
 def test_the_text_may_come_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("From a pipe.\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"From a pipe.\n")))
     run("add", "global")
     assert "From a pipe." in run("facts", "global")
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\x00\x00", b"Latin: \xe9\xe8"])
+def test_what_is_no_text_is_refused_and_makes_no_store(run: Run, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    with pytest.raises(Invalid, match="no text"):
+        run("add", ".")
+    assert not paths.memory().exists()
 
 
 def test_json_is_what_a_script_reads(run: Run) -> None:

@@ -43,6 +43,15 @@ def test_empty_lanes_say_so_and_are_empty_for_a_script(run: Run) -> None:
     assert json.loads(run("superseded", ".", "--json")) == {"superseded": [], "total": 0}
 
 
+def test_a_rule_is_added_by_hand_once(
+    run: Run, make_repo: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(make_repo("new"))
+    assert run("rules", ".", "--add", "Never push to main.") == "Added.\n"
+    assert run("rules", ".", "--add", "Never  push to main.") == "That rule stands there already.\n"
+    assert run("rules", ".") == "- Never push to main.\n"
+
+
 def test_rules_are_printed_as_written_and_kept_or_removed_by_id(run: Run, store: Store) -> None:
     rules.append(store, "Never push tags.", origin="01A", new=True)
     rules.append(store, "Run make verify.")

@@ -3,17 +3,20 @@
 import os
 import time
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
-from coffer import db, later, paths
+from coffer import db, later, paths, registry
 from memory import jobs, schedule
 from memory.models import Pass, Store
 from memory.services import facts, journal, quiet, stores
 from tests.cases.steps import foreign_lock
+from tests.conftest import Api
 from tests.fake_llm import FakeLlm, fail
 from tests.memory.librarian import answer, sensible
 from tests.processes import Machine, eventually
@@ -57,6 +60,8 @@ def test_a_quiet_store_is_organized_by_the_daemons_workers(machine: Machine) -> 
         assert machine.coffer("down").returncode == 0
         assert len(list(inbox.glob("*.md"))) == 1
         eventually(lambda: Pass.objects.filter(status="organized", actor="engine").exists())
+        logs = "".join(path.read_text() for path in (machine.home / "logs").iterdir())
+        assert llm.base_url not in logs
 
 
 def test_many_writes_arm_one_row_per_store(store: Store) -> None:
@@ -188,8 +193,6 @@ def test_a_failure_in_the_background_is_logged_without_content(
 
 
 def test_a_pass_that_ended_early_is_seen_in_the_health_of_the_machine(store: Store, fake_llm: FakeLlm) -> None:
-    from coffer import registry
-
     facts.remember(store, PORT, actor="agent")
     fake_llm.answer(fail(401))
     jobs.organize("global")
@@ -232,3 +235,70 @@ def test_after_a_lost_database_what_waits_is_armed_again(store: Store) -> None:
     Schedule.objects.all().delete()
     db.recover()
     assert [row.name for row in rows()] == ["organize global"]
+
+
+@pytest.fixture
+def waiting(store: Store) -> Store:
+    """A store with a note that waits, which nothing has armed."""
+    facts.remember(store, PORT, actor="agent")
+    later.flush()
+    Schedule.objects.all().delete()
+    schedule.reset()
+    return store
+
+
+def test_what_waited_before_a_model_was_connected_is_armed_when_it_is(waiting: Store, api: Api) -> None:
+    stores.provision("project-01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    call_command("engine", "set", "--base-url", "https://llm.example/v1", "--model", "m", "--no-key", stdout=StringIO())
+    assert rows() == []  # nobody has allowed it yet
+    call_command("engine", "set", "--allow", "organize", stdout=StringIO())
+    (row,) = rows()
+    assert (row.name, 250 < due_in(row) <= 300) == ("organize global", True)
+    row.delete()
+    found = api.get("/llm_connections").json()["llm_connections"][0]
+    assert api.patch(f"/llm_connections/{found['id']}", {"model": "n"}).status_code == 200
+    assert [row.name for row in rows()] == ["organize global"]
+
+
+def test_a_model_of_the_environment_is_found_by_the_workers_when_they_start_and_every_hour(
+    waiting: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert registry.recurring()["organize what waits"] == "memory.jobs.arm_unfiled"
+    assert (jobs.arm_unfiled(), rows()) == ("0 stores armed", [])
+    (paths.home() / "config.env").write_text("COFFER_LLM_BASE_URL=http://127.0.0.1:9/v1\nCOFFER_LLM_MODEL=m\n")
+    assert jobs.arm_unfiled() == "1 stores armed"
+    assert [row.name for row in rows()] == ["organize global"]
+
+
+def test_an_appointment_stays_and_what_was_given_up_is_not_asked_about_every_hour(
+    waiting: Store, fake_llm: FakeLlm
+) -> None:
+    schedule.arm("global", 20_000)
+    assert due_in(rows()[0]) > 19_000
+    assert jobs.arm_unfiled() == "0 stores armed"
+    Schedule.objects.all().delete()
+    fake_llm.answer("no", "no", "no")
+    for _ in range(3):
+        jobs.organize("global")
+    later.flush()
+    Schedule.objects.all().delete()
+    assert (jobs.arm_unfiled(), rows(), Pass.objects.count()) == ("0 stores armed", [], 3)
+
+
+def test_switched_off_connecting_arms_nothing(
+    waiting: Store, fake_llm: FakeLlm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in ("0", "rubbish"):
+        monkeypatch.setenv("COFFER_ORGANIZE", value)
+        assert (jobs.arm_unfiled(), rows()) == ("0 stores armed", [])
+
+
+def test_a_store_that_cannot_be_looked_at_does_not_keep_a_connection_from_being_saved(
+    waiting: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError(PORT)
+
+    monkeypatch.setattr(quiet.inbox, "waiting", broken)
+    call_command("engine", "set", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--no-key", stdout=StringIO())
+    assert ("ValueError" in caplog.text, PORT in caplog.text) == (True, False)

@@ -21,6 +21,7 @@ from tests.conftest import Api
 from tests.factories import write_files
 from tests.fake_llm import FakeLlm, fail
 from tests.memory.librarian import answer, sensible
+from tests.processes import Machine
 
 PORT, SLEEPS, RULE = "Staging runs on port 8443.", "Staging sleeps at night.", "Always run the verify step."
 TOPIC = "# Staging\n\nAsk Ann.\n"
@@ -61,6 +62,15 @@ def filed(store: Store, llm: FakeLlm) -> organize.Result:
     return result
 
 
+def failed(*words: str) -> str:
+    """What a command says that ends with 1."""
+    out = io.StringIO()
+    with pytest.raises(SystemExit) as end:
+        call_command(*words, stdout=out)
+    assert end.value.code == 1
+    return out.getvalue()
+
+
 def test_rest_answers_with_the_documented_shape(store: Store, fake_llm: FakeLlm, api: Api) -> None:
     empty = api.post("/memory_stores/global/organize").json()
     assert (set(empty), empty["status"], empty["model"]) == (SHAPE, "empty", "test-model")
@@ -98,8 +108,32 @@ def test_the_command_line_tells_what_was_done(store: Store, fake_llm: FakeLlm) -
     fake_llm.answer(fail(401))
     with pytest.raises(SystemExit):
         run("organize", "global")
+    fake_llm.answer("still no JSON")
+    assert failed("organize", "global") == (
+        f"global: nothing could be organized, 1 in the inbox.\n  {note.id} stays: it holds no JSON object\n"
+    )
     fake_llm.answer(answer(PORT, "ports"))
     assert json.loads(run("organize", "global", "--json"))["drained"] == 1
+
+
+def test_one_store_of_which_nothing_could_be_organized_fails_the_command_for_all(
+    store: Store, fake_llm: FakeLlm
+) -> None:
+    project = stores.provision("project-01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    for one in (store, project):
+        facts.remember(one, PORT, actor="agent")
+    fake_llm.answer("no", answer(PORT, "ports"))
+    told = json.loads(failed("organize", "--all", "--json"))["stores"]
+    assert [(row["drained"], row["skipped"]) for row in told] == [(0, 1), (1, 0)]
+
+
+def test_the_address_of_the_endpoint_is_not_told_with_each_call(machine: Machine) -> None:
+    with FakeLlm() as llm:
+        llm.always(sensible(lambda _: "staging"))
+        machine.env |= llm.environment
+        machine.coffer("memory", "add", "global", PORT)
+        done = machine.coffer("organize", "global")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_command_line_without_a_model_names_the_way_to_one(store: Store) -> None:

@@ -15,7 +15,7 @@ _INSIDE = "COFFER_BENCH_HOME"
 
 
 class Command(BaseCommand):
-    help = "Measure recall, remember, indexing, start and memory as ratios to lower bounds"
+    help = "Measure recall, remember, indexing, organizing, start and memory as ratios to lower bounds"
     needs_database = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -42,7 +42,8 @@ class Command(BaseCommand):
 
     def _run_in_temporary_home(self, facts: str, rounds: int, slow: float) -> None:
         with tempfile.TemporaryDirectory(prefix="coffer-bench-") as home:
-            env = {**os.environ, "COFFER_HOME": home, _INSIDE: home, "COFFER_PORT": "0", "PYTHONPATH": str(link.ROOT)}
+            env = {name: value for name, value in os.environ.items() if not name.startswith("COFFER_")}
+            env |= {"COFFER_HOME": home, _INSIDE: home, "COFFER_PORT": "0", "PYTHONPATH": str(link.ROOT)}
             env["COFFER_LOG_LEVEL"] = "WARNING"
             command = [sys.executable, "-P", "-s", "-m", "coffer.cli"]
             arguments = ["bench", "--facts", facts, "--rounds", str(rounds), "--slow", str(slow)]

@@ -83,19 +83,23 @@ class Command(BaseCommand):
         lanes.add_verbs(partial(self._lane_verb, verb, json_flag))
         organizing.add_options(verb("organize", self.organize, "File the notes of the inbox under topics and rules."))
         one = verb("reorg", self.reorg, "Merge topics that overlap, and promote what recurs in the journal.")
-        one.add_argument("--json", **json_flag)
+        reorganizing.add_options(one)
         merging.add_verbs(self, verb)
         one = verb("embed", self.embed, "Make the vectors that a store lacks, now and not in the background.")
-        one.add_argument("--test", action="store_true", help="only embed one sentence, to see that the model answers")
+        one.add_argument(
+            "--test",
+            action="store_true",
+            help="only try the model: whether it answers, how fast, and what it is unfit for",
+        )
         one.add_argument("--json", **json_flag)
         verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False)
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
         if verb == "add":
-            options["text"] = sys.stdin.read() if options["text"] == "-" else options["text"]
+            options["text"] = _from_stdin() if options["text"] == "-" else options["text"]
             options["store"] = named_for(options["text"], options["store"])
         elif "store" in options:
-            options["store"] = _store(options["store"])
+            options["store"] = _store(options["store"], writing=options.get("add") is not None)
         run(**options)
 
     def list(self, *, as_json: bool, **_: Any) -> None:
@@ -168,7 +172,8 @@ class Command(BaseCommand):
     def recall(
         self, store: Store, *, query: str, scope: str, top_k: int, explain: bool, as_json: bool, **_: Any
     ) -> None:
-        hits, why = recall.explain(stores.with_scope(store, scope), query, top_k=top_k, counted=True)
+        searched = stores.with_scope(store, scope)
+        hits, why = recall.explain(searched, query, top_k=top_k, counted=True, vector_seconds=recall.ALONE_SECONDS)
         texts = [
             f"{hit.id}  {share} %  {hit.source}\n{listing.indent(hit.text)}\n"
             for hit, share in zip(hits, browse.shares(hits), strict=True)
@@ -190,8 +195,10 @@ class Command(BaseCommand):
     def embed(self, store: Store, *, test: bool, as_json: bool, **_: Any) -> None:
         if test:
             tried = embedding.trial(store)
-            text = f"{tried.model} answered in {tried.ms} ms with a vector of {tried.dimension} numbers."
-            self._answer(as_json, vars(tried), text)
+            said = [f"It says: {tried.said}"] if tried.said else []
+            self._answer(as_json, vars(tried), "\n".join([tried.message, *said, *tried.warnings]))
+            if not tried.ok:
+                sys.exit(1)
             return
         done = embedding.catch_up(store, report=Bar(sys.stderr))
         text = f"{done.embedded} of {done.files} files are embedded by {done.model}; {done.failed} failed."
@@ -227,6 +234,13 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
         else:
             self._print(text)
+
+
+def _from_stdin() -> str:
+    data = sys.stdin.buffer.read()
+    if not markdown.is_text(data):
+        raise Invalid("What came on stdin is no text (UTF-8 without NUL); nothing was remembered.")
+    return data.decode()
 
 
 def _answer(question: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from coffer.templatetags.coffer import counted
 from memory.management import listing
 from memory.management.naming import named
 from memory.services import aliases, counts, identity, splitting, stores
@@ -55,6 +56,7 @@ class Command(BaseCommand):
         if place.repository is None or place.project is None or place.resolved is None:
             raise CommandError(place.reason)
         found = {store.name: store for store in stores.all_stores()}.get(place.project.store)
+        facts = counts.fact_count(found) if found is not None else None
         row = {
             "folder": os.path.abspath(dir),
             "root": str(place.repository.root),
@@ -62,12 +64,14 @@ class Command(BaseCommand):
             "origin": place.repository.remote,
             "store": place.project.store,
             "name": place.project.name,
-            "facts": counts.fact_count(found) if found is not None else None,
+            "facts": facts,
             "why": place.resolved.why,
             "reason": identity.sentence(place.resolved, place.repository),
             "note": place.project.note or None,
         }
-        held = "Nothing is remembered there yet." if found is None else f"{row['facts']} facts and topics."
+        held = "Nothing is remembered there yet."
+        if facts is not None:
+            held = f"{counted(facts, 'fact or topic,facts and topics')}."
         lines = [f"{row['name']}  {row['store']}", str(row["reason"]), held, place.project.note]
         self._answer(as_json, row, "\n".join(line for line in lines if line))
 
@@ -85,17 +89,17 @@ class Command(BaseCommand):
         blocks = []
         for row in rows:
             told = [f"    {alias['kind']}: {alias['value']}" for alias in row["aliases"] if alias["kind"] != "own"]
-            blocks.append("\n".join([f"{row['name']}  {row['store']}  {row['facts']} facts", *told]))
+            blocks.append("\n".join([f"{row['name']}  {row['store']}  {counted(row['facts'], 'fact')}", *told]))
         text = "\n".join(blocks) or "No project has memory yet."
         self._answer(as_json, {"projects": rows, "total": len(rows)}, text)
 
     def move(self, *, store: str | None, dir: str, undo: bool, dry_run: bool, as_json: bool, **_: Any) -> None:
+        if store is None and not undo:
+            raise CommandError("Say which store: coffer project move STORE [--dir DIR].")
         repository = stores.repository_at(dir)
-        if undo:
+        if store is None or undo:
             done = aliases.release(repository, dry_run=dry_run)
             text = f"{repository.root} {'would have' if dry_run else 'has'} its own identity again: {done.store}."
-        elif store is None:
-            raise CommandError("Say which store: coffer project move STORE [--dir DIR].")
         else:
             done = aliases.assign(repository, named(store), dry_run=dry_run)
             will, s = ("would ", "") if dry_run else ("", "s")
@@ -126,8 +130,8 @@ class Command(BaseCommand):
         else:
             chosen = Chosen(fact, day, scene)
             done = splitting.split(source, chosen, target=target, label=label, dry_run=dry_run)
-        moved = f"{len(done.facts)} facts and {len(done.files)} days and scenes"
-        text = f"{moved} {'would move' if dry_run else 'moved'} from {done.source} to {done.target}."
+        moved = f"{counted(len(done.facts), 'fact')} and {counted(len(done.files), 'day or scene,days and scenes')}"
+        text = f"{moved} {'would move' if dry_run else 'moved'} from {done.source} to {done.target or 'a new store'}."
         text += "".join(f"\n  {one} is not there any more" for one in done.gone)
         text += "\nThe emptied store is archived." if done.retired else ""
         self._answer(as_json, {**vars(done), "dry_run": dry_run}, text)

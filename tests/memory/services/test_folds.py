@@ -133,15 +133,15 @@ def test_killed_at_any_step_the_note_is_in_exactly_one_place(
 def test_a_topic_that_was_edited_after_the_kill_keeps_the_edit_and_the_note_leaves(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = archive._set_aside
+    real = archive._moved_aside
 
-    def set_aside(folder: Path, relative: str, *args: object, **more: str) -> Path:
-        if relative == NOTE:
+    def moved_aside(place: Path, aside: Path) -> Path:
+        if place == folder / NOTE:
             raise Killed
-        return real(folder, relative, *args, **more)  # type: ignore[arg-type]
+        return real(place, aside)
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive, "_set_aside", set_aside)
+        patch.setattr(archive, "_moved_aside", moved_aside)
         with pytest.raises(Killed):
             fold(folder)
     (folder / TOPIC).write_bytes(NEW + b"by hand\n")
