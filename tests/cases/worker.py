@@ -4,7 +4,6 @@ Run as ``worker.py VERB …`` by the tests of this folder, which may kill it at 
 """
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -89,40 +88,8 @@ def hold(lock: str) -> None:
         signal.pause()
 
 
-def merge(source: str, target: str, step: str) -> None:
-    """Merge two stores, and be killed at the given step (0: never)."""
-    from memory.services import merge as merging
-
-    _killed_at(int(step))
-    merging.merge(source, target)
-    say("merged")
-
-
-def unmerge(source: str, step: str) -> None:
-    """Take a merge back, and be killed at the given step (0: never)."""
-    from memory.services import merge_undo
-
-    _killed_at(int(step))
-    merge_undo.undo(source)
-    say("undone")
-
-
-def _killed_at(step: int) -> None:
-    """End this process the hard way when it opens, links, renames or removes a file for the given time."""
-    left = step
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal left
-        if event in ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "shutil.rmtree", "os.truncate"):
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
-
-
 VERBS: dict[str, Callable[..., None]] = {
-    verb.__name__: verb for verb in (remember, edit, everything, reindex, attempt, limited, hold, merge, unmerge)
+    verb.__name__: verb for verb in (remember, edit, everything, reindex, attempt, limited, hold)
 }
 
 if __name__ == "__main__":

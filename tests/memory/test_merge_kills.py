@@ -9,8 +9,9 @@ import pytest
 from coffer import paths
 from coffer.models import AuditEntry
 from memory.services import facts, merge, merge_undo, recall, stores
-from tests.cases.steps import fingerprint, finish, start
+from tests.cases.steps import fingerprint
 from tests.factories import StoreFactory
+from tests.nursery import Nursery
 from tests.rounds import rounds
 
 A = "project-01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -44,25 +45,25 @@ def restore(template: Path) -> None:
     stores.rebuild()
 
 
-def killed(*words: str, step: int) -> bool:
+def killed(nursery: Nursery, tmp_path: Path, *words: str, step: int) -> bool:
     """Whether a process was killed at the step; one that got through before it must have ended well."""
-    process = start(*words, str(step))
-    if process.wait(90) == 0:
-        finish(process)
-        return False
-    process.communicate()
-    return True
+    process = nursery.start(*words, str(step), folder=tmp_path)
+    error = process.communicate(90)[1]
+    assert process.returncode in (0, -9), error
+    return process.returncode != 0
 
 
 @pytest.mark.hold
-def test_a_merge_killed_at_any_step_and_run_again_doubles_and_loses_nothing(template: Path) -> None:
+def test_a_merge_killed_at_any_step_and_run_again_doubles_and_loses_nothing(
+    template: Path, nursery: Nursery, tmp_path: Path
+) -> None:
     merge.merge(A, B)
     wanted = prints(paths.store(B))
     rng, killed_ones = random.Random(5), 0
     for _ in range(rounds(100)):
         restore(template)
         step = rng.randint(1, STEPS)
-        if killed("merge", A, B, step=step):
+        if killed(nursery, tmp_path, "merge", A, B, step=step):
             killed_ones += 1
             finish_the_merge(step)
         assert prints(paths.store(B)) == wanted, step
@@ -78,13 +79,15 @@ def test_a_merge_killed_at_any_step_and_run_again_doubles_and_loses_nothing(temp
 
 
 @pytest.mark.hold
-def test_an_undo_killed_at_any_step_and_run_again_gives_both_stores_back(template: Path) -> None:
+def test_an_undo_killed_at_any_step_and_run_again_gives_both_stores_back(
+    template: Path, nursery: Nursery, tmp_path: Path
+) -> None:
     rng, killed_ones = random.Random(6), 0
     for _ in range(rounds(50)):
         restore(template)
         merge.merge(A, B)
         step = rng.randint(1, 300)
-        if killed("unmerge", A, step=step):
+        if killed(nursery, tmp_path, "unmerge", A, step=step):
             killed_ones += 1
             if merge.cut_off() or not paths.store(A).is_dir():  # else the kill came after its end
                 merge_undo.undo(A)

@@ -4,8 +4,6 @@ import errno
 import os
 import random
 import re
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,12 @@ from coffer.errors import StorageFailed, StoreNotFound
 from memory.files import markdown
 from memory.models import Failure, Pass, Store
 from memory.services import archive, facts, organize, rules, stores
-from tests.cases.steps import ROOT, foreign_lock
+from tests.cases.steps import foreign_lock
 from tests.conftest import Api
 from tests.factories import write_files
 from tests.fake_llm import FakeLlm, Reply, Request, fail
 from tests.memory.librarian import answer, asked, sensible
+from tests.nursery import Nursery
 from tests.processes import eventually
 from tests.rounds import rounds
 
@@ -47,17 +46,6 @@ def everything() -> str:
     return "\n".join(markdown.parse(path.read_bytes()).body for path in found if path.name != "INDEX.md")
 
 
-def worker(llm: FakeLlm) -> "subprocess.Popen[str]":
-    """A pass in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "tests" / "memory" / "organize_worker.py")],
-        env={**os.environ, **llm.environment, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def of_all_kinds(request: Request) -> dict[str, Any]:
     """Merges, new topics, rules and answers that are refused, by the number in the note."""
     question = asked(request)
@@ -71,14 +59,16 @@ def of_all_kinds(request: Request) -> dict[str, Any]:
 
 @pytest.mark.hold
 @pytest.mark.parametrize("round_", range(rounds(100)))
-def test_a_worker_killed_at_any_moment_loses_no_note_and_doubles_none(round_: int, store: Store) -> None:
+def test_a_worker_killed_at_any_moment_loses_no_note_and_doubles_none(
+    round_: int, store: Store, nursery: Nursery, tmp_path: Path
+) -> None:
     chance = random.Random(round_)
     texts = [f"Always count marker{number}x of note {number}." for number in range(12)]
     for text in texts:
         facts.remember(store, text, actor=chance.choice(["agent", "user"]))
     last, wait = chance.randrange(1, 12), chance.random() * 0.04
     with FakeLlm() as llm:
-        process = worker(llm)
+        process = nursery.start("organize", folder=tmp_path, **llm.environment)
 
         def reply(request: Request) -> dict[str, Any]:
             if len(llm.requests) == last:
@@ -88,15 +78,9 @@ def test_a_worker_killed_at_any_moment_loses_no_note_and_doubles_none(round_: in
         llm.always(reply)
         process.communicate(timeout=60)
         assert process.returncode == -9
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "tests" / "memory" / "organize_worker.py")],
-            env={**os.environ, **llm.environment, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-    assert done.stdout.splitlines()[-1].startswith(("organized", "empty"))
+        second = nursery.start("organize", folder=tmp_path, **llm.environment)
+        out, error = second.communicate(timeout=60)
+    assert out.splitlines()[-1].startswith(("organized", "empty")), error
     told = everything()
     assert {text: told.count(text) for text in texts} == dict.fromkeys(texts, 1)
     assert inbox() == []
@@ -272,11 +256,11 @@ def test_a_note_that_alone_gets_no_answer_is_given_up_in_the_end(
     assert organize.organize(store).left_alone == 1
 
 
-def test_two_passes_never_overlap(store: Store, fake_llm: FakeLlm) -> None:
+def test_two_passes_never_overlap(store: Store, fake_llm: FakeLlm, nursery: Nursery, tmp_path: Path) -> None:
     facts.remember(store, PORT, actor="agent")
     go = threading.Event()
     fake_llm.answer(Reply(content=answer(PORT, "staging"), after=go))
-    process = worker(fake_llm)
+    process = nursery.start("organize", folder=tmp_path, **fake_llm.environment)
     eventually(lambda: fake_llm.waiting == 1)
     assert organize.organize(store).status == "busy"
     other = stores.provision("project-01ARZ3NDEKTSV4RRFFQ69G5FAV")
@@ -287,11 +271,13 @@ def test_two_passes_never_overlap(store: Store, fake_llm: FakeLlm) -> None:
     assert len(fake_llm.requests) == 1
 
 
-def test_while_a_model_thinks_notes_are_saved_and_found_at_once(store: Store, fake_llm: FakeLlm) -> None:
+def test_while_a_model_thinks_notes_are_saved_and_found_at_once(
+    store: Store, fake_llm: FakeLlm, nursery: Nursery, tmp_path: Path
+) -> None:
     facts.remember(store, PORT, actor="agent")
     go = threading.Event()
     fake_llm.answer(Reply(content=answer(PORT, "staging"), after=go))
-    process = worker(fake_llm)
+    process = nursery.start("organize", folder=tmp_path, **fake_llm.environment)
     eventually(lambda: fake_llm.waiting == 1)
     saved = facts.remember(store, "Saved meanwhile.", actor="agent")
     assert saved.indexed

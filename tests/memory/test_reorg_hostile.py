@@ -7,8 +7,6 @@ import errno
 import os
 import random
 import re
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from coffer.errors import StorageFailed, StoreNotFound
 from memory.files import markdown
 from memory.models import Pass, Store
 from memory.services import archive, reorg, rules, stores
-from tests.cases.steps import ROOT, fingerprint
+from tests.cases.steps import fingerprint
 from tests.conftest import Api
 from tests.factories import write_files
 from tests.fake_llm import FakeLlm, Reply, Request, tools
@@ -43,6 +41,7 @@ from tests.memory.test_reorg import (
     two_topics,
     write,
 )
+from tests.nursery import Nursery
 from tests.rounds import rounds
 
 RULE = "Always run the migrations before a deploy."
@@ -473,15 +472,15 @@ def test_whatever_a_model_calls_no_line_is_lost_and_no_file_strays(
 
 @pytest.mark.hold
 @pytest.mark.parametrize("round_", range(rounds(100)))
-def test_a_worker_killed_at_any_moment_loses_no_line(round_: int, store: Store) -> None:
+def test_a_worker_killed_at_any_moment_loses_no_line(
+    round_: int, store: Store, nursery: Nursery, tmp_path: Path
+) -> None:
     chance = random.Random(round_)
     markers, before = made(chance)
     wanderer = Wanderer(chance, markers)
     at, wait = chance.randint(2, 12), chance.random() * 0.06
-    command = [sys.executable, str(ROOT / "tests" / "memory" / "reorg_worker.py"), PROJECT]
     with FakeLlm() as llm:
-        env = {**os.environ, **llm.environment, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = nursery.start("reorganize", PROJECT, folder=tmp_path, **llm.environment)
 
         def reply(request: Request) -> Reply | str:
             if len(llm.requests) == at:
@@ -492,7 +491,9 @@ def test_a_worker_killed_at_any_moment_loses_no_line(round_: int, store: Store) 
         process.communicate(timeout=90)
         assert process.returncode == -9
         llm.always("Done.")
-        subprocess.run(command, env=env, capture_output=True, text=True, timeout=90, check=True)
+        second = nursery.start("reorganize", PROJECT, folder=tmp_path, **llm.environment)
+        error = second.communicate(timeout=90)[1]
+        assert second.returncode == 0, error
     nothing_is_lost(before, wanderer.lines)
     assert len(rules.listing(store)) <= 1
 

@@ -141,23 +141,23 @@ def test_both_kinds_of_line_end_give_the_same_passages(parts: list[str]) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        "x" * 5_000_000,
-        "word " * 1_000_000,
-        "# a\n" * 500_000,
-        "# a\nb\n" * 250_000,
-        "```\n" * 500_000,
-        "```x\n" * 500_000 + "~~~",
+        "x" * 1_000_000,
+        "word " * 200_000,
+        "# a\n" * 100_000,
+        "# a\nb\n" * 50_000,
+        "```\n" * 100_000,
+        "```x\n" * 100_000 + "~~~",
         "".join("`" * (3_000 - length) + "\n" for length in range(2_990)),
-        "# " + "#" * 5_000_000 + "x",
-        "a\n" + "=" * 5_000_000 + "x",
-        " " * 5_000_000 + "x",
+        "# " + "#" * 1_000_000 + "x",
+        "a\n" + "=" * 1_000_000 + "x",
+        " " * 1_000_000 + "x",
     ],
     ids=lambda text: f"{text[:8]!r}…{len(text)}",
 )
 def test_odd_and_huge_texts_take_time_in_proportion(text: str) -> None:
     started = time.perf_counter()
     assert chunk_markdown(text)
-    assert time.perf_counter() - started < 15
+    assert time.perf_counter() - started < 10  # what is quadratic takes minutes
 
 
 def test_context_is_the_beginnings_of_the_two_passages_on_each_side() -> None:

@@ -96,6 +96,23 @@ def test_a_session_is_told_rules_then_titles_then_activity_and_that_a_handoff_wa
     assert digest.session(stores.locate(str(repo)), BUDGET).items == 7
 
 
+def test_news_of_how_the_project_was_found_stand_below_its_name_and_cost_room_as_all_else_does(
+    repo: Path, project: Store, git: Callable[..., str]
+) -> None:
+    numbered(project, 60)
+    later.flush()
+    plain = told(repo).split("\n")
+    git(repo, "remote", "set-url", "origin", f"https://git.example.org/{'long-' * 80}/gadget.git")
+    text = told(repo)
+    names = text.split("\n")[2:4]
+    assert names[0] == plain[2]
+    assert names[1].startswith("The origin of this folder was git.example.org/")
+    assert len(names[1].encode()) <= 400
+    assert plain[3] == ""
+    for budget in (3_000, 3_001, 5_000):
+        told(repo, budget)
+
+
 def test_outside_of_a_project_the_global_part_alone_is_told(tmp_path: Path, project: Store) -> None:
     everywhere = stores.provision("global")
     rules.append(everywhere, "Run the verify step.")
@@ -331,7 +348,7 @@ def test_an_index_that_takes_long_is_not_waited_for(
 def test_the_number_of_queries_does_not_grow_with_the_store(repo: Path, project: Store) -> None:
     place = stores.locate(str(repo))
     counts = []
-    for size in (10, 10_000):
+    for size in (10, 2_000):
         numbered(project, size)
         digest.session(place, BUDGET)
         counts.append(within(20, lambda: _queries(place)))
