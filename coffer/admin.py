@@ -178,3 +178,6 @@ class PreferenceAdmin(ReadOnlyAdmin):
             messages.error(request, error.message)
         context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Preferences", "form": form}
         return TemplateResponse(request, "admin/preferences.html", context)
+
+
+from coffer import engine_admin  # noqa: E402, F401 - registers itself, and needs what stands above

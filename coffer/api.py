@@ -1,11 +1,14 @@
 """The REST API: one NinjaAPI, the token, one translation of errors, and the apps' routers."""
 
+import json
 import logging
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from ninja import NinjaAPI, Schema, Status
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.openapi.docs import Swagger
 from ninja.security import APIKeyHeader
 
 from agents.api import router as agents_router
@@ -30,8 +33,22 @@ class TokenHeader(APIKeyHeader):
         return "token" if auth.token_matches(key) else None
 
 
+class LocalDocs(Swagger):
+    """Ninja's page with its files from this disk: it takes them from another host unless ninja is an app."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        shown = {**self.settings, "url": self.get_openapi_url(api, kwargs)}
+        return render(request, self.template, {"swagger_settings": json.dumps(shown), "api": api, "add_csrf": False})
+
+
 api = NinjaAPI(
-    title="Coffer", version=__version__, urls_namespace="api", auth=TokenHeader(), docs_url="/docs", openapi_extra={}
+    title="Coffer",
+    version=__version__,
+    urls_namespace="api",
+    auth=TokenHeader(),
+    docs=LocalDocs(),
+    docs_url="/docs",
+    openapi_extra={},
 )
 
 

@@ -10,8 +10,7 @@ class CofferConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # Models first; checks and admin register themselves.
-        from coffer import audit, checks, db, engine_admin, llm, registry  # noqa: F401, PLC0415
+        from coffer import audit, checks, db, llm, registry  # noqa: F401, PLC0415 - models first; checks register themselves
 
         registry.add_health_check("engine", llm.health)
         registry.add_activity_source("changes", "Changes", audit.recent)

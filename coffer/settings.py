@@ -1,5 +1,6 @@
 """Django's settings; every value that a person may set comes through ``coffer.env``."""
 
+from importlib.metadata import distribution
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -15,17 +16,18 @@ except (ConfigInvalid, StorageFailed) as error:
     raise ImproperlyConfigured(error.message) from error
 
 PROJECT = Path(__file__).resolve().parent
+# Its files alone: as an app it would be imported, with all of pydantic, by every command line.
+NINJA = Path(str(distribution("django-ninja").locate_file("ninja")))
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]"]  # the outer guard of coffer.asgi has checked them already
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "ninja",
     "django_q",
     "coffer",
     "memory",
@@ -55,7 +57,7 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         # The checkout's folder; in an installed wheel the same files lie inside the package.
-        "DIRS": [PROJECT.parent / "templates", PROJECT / "templates"],
+        "DIRS": [PROJECT.parent / "templates", PROJECT / "templates", NINJA / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -85,6 +87,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 
 STATIC_URL = "/static/"
+STATICFILES_DIRS = [NINJA / "static"]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 WHITENOISE_ALLOW_ALL_ORIGINS = False

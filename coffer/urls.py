@@ -7,6 +7,8 @@ from coffer import signin
 from coffer.api import api
 from coffer.guard import SIGN_IN
 
+admin.autodiscover()  # here and not in every process: a command line needs no pages
+
 urlpatterns = [
     path("api/v1/", api.urls),
     path("admin/", admin.site.urls),

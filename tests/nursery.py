@@ -12,6 +12,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ class Child:
         self._nursery, self._out = nursery, out
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def communicate(self, timeout: float) -> tuple[str, str]:
         """Wait for its end; what it wrote. Kills it when that takes too long."""
@@ -84,6 +86,12 @@ def reorganize(name: str) -> None:
     sys.stdout.write(f"{result.status} {result.written} {result.superseded}\n")
 
 
+def take_back(name: str, run: str) -> None:
+    """Undo a pass over a store."""
+    with suppress(MemoryNotFound):  # it had done nothing yet
+        undo.undo(stores.get(name), run)
+
+
 def merge(source: str, target: str, step: str) -> None:
     """Merge two stores, and be killed at the given step (0: never)."""
     _killed_at(int(step))
@@ -110,7 +118,9 @@ def _killed_at(step: int) -> None:
     sys.addaudithook(count)
 
 
-VERBS: dict[str, Callable[..., None]] = {verb.__name__: verb for verb in (organize, reorganize, merge, unmerge)}
+VERBS: dict[str, Callable[..., None]] = {
+    verb.__name__: verb for verb in (organize, reorganize, take_back, merge, unmerge)
+}
 
 
 def _serve() -> None:
@@ -160,8 +170,9 @@ if __name__ == "__main__":
     from django.db import connections
 
     from coffer import db, later, paths
+    from coffer.errors import MemoryNotFound
     from memory.services import merge as merging
-    from memory.services import merge_undo, stores
+    from memory.services import merge_undo, stores, undo
     from memory.services import organize as organizer
     from memory.services import reorg as reorganizer
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from agents.models import Agent
 from agents.services import deliveries, given, registration
 from agents.services.places import kind_of
-from coffer import env
+from coffer import env, scrub
 from coffer.deadline import within
 from coffer.errors import ConfigInvalid
 from memory.services import digest, matches, stores, uses
+from memory.services.digest import Digest
 from memory.services.stores import Place, Project
 
 PROMPT_SECONDS = 0.15
@@ -68,8 +69,11 @@ def session_preview(agent: str, *, cwd: str) -> Context:
 
 def preview(agent: Agent, place: Place) -> Context:
     """What a session would begin with at this moment; nothing is written down."""
-    made = digest.session(place, min(budget(), kind_of(agent.type).limit))
-    return Context(made.text, made.items, _project(place), tuple(made.documents))
+    room = min(budget(), kind_of(agent.type).limit)
+    context = _told(place, digest.session(place, room))
+    if context.bytes > room:  # what stands for a secret may be longer than it
+        context = _told(place, digest.session(place, 2 * room - context.bytes))
+    return context
 
 
 def place_in(name: str) -> Place:
@@ -126,8 +130,12 @@ def budget() -> int:
 
 
 def _beside(prompt: str, place: Place, key: str) -> Context:
-    made = matches.matches(place, prompt, given.to(key))
-    return Context(made.text, made.items, _project(place), tuple(made.documents))
+    return _told(place, matches.matches(place, prompt, given.to(key)))
+
+
+def _told(place: Place, made: Digest) -> Context:
+    """What an agent is told: without the secrets that people left in their own words, since its model is told too."""
+    return Context(scrub.redact(made.text).text, made.items, _project(place), tuple(made.documents))
 
 
 def _record(agent: str, event: str, session: str, began: float, context: Context, outcome: str) -> None:

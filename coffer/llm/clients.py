@@ -39,6 +39,12 @@ def of(connection: Connection, key: str, *, keep: bool) -> "Iterator[openai.Open
     yield client
 
 
+def prepare(connection: Connection, key: str) -> None:
+    """Have the client that is kept ready for the next call."""
+    with of(connection, key, keep=True):
+        pass
+
+
 def _made(connection: Connection, key: str) -> "openai.OpenAI":
     import httpx2  # noqa: PLC0415 - comes with openai
     import openai  # noqa: PLC0415 - half a second that only a call of a model should pay

@@ -30,10 +30,13 @@ class Conversation:
 
     def out(self, *texts: str) -> list[str]:
         """The texts as they may leave: secrets replaced, also where only another of the texts betrays them."""
-        whole = [_whole(text) for text in texts]
+        whole, before, sent = [_whole(text) for text in texts], self._mask, []
         for text in whole:
-            self._mask = scrub.mask(text, self._mask).mask
-        sent = [scrub.mask(text, self._mask).text for text in whole]
+            masked = scrub.mask(text, self._mask)
+            self._mask = masked.mask
+            sent.append(masked.text)
+        if self._mask != before:
+            sent = [scrub.mask(text, self._mask).text for text in whole]
         self._sent += sent
         return sent
 

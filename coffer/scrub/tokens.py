@@ -7,17 +7,22 @@ from coffer.scrub.spans import Detector
 
 _START = r"(?<![A-Za-z0-9])"  # not in the middle of a word
 _RUN = r"(?<![A-Za-z0-9_\-])"  # not in the middle of a run of base64url
+_DOTTED = r"(?:[A-Za-z0-9_\-]|\.(?=[A-Za-z0-9_\-]))"  # the full stop after a token is none of it
 
 
-def _token(kind: str, pattern: str, *hints: str, check: Callable[[re.Match[str]], bool] | None = None) -> Detector:
-    regex = _START + pattern
-    return Detector(kind, hints, regex) if check is None else Detector(kind, hints, regex, check)
+def _varied(match: re.Match[str]) -> bool:
+    """Whether it is more than a beginning with a row of x behind it, as instructions have it."""
+    return len(set(match[0][-16:])) > 3
+
+
+def _token(kind: str, pattern: str, *hints: str, check: Callable[[re.Match[str]], bool] = _varied) -> Detector:
+    return Detector(kind, hints, _START + pattern, check)
 
 
 TABLE = (
     _token("github-token", r"gh[pousr]_[A-Za-z0-9]{30,}+", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     _token("github-token", r"github_pat_[A-Za-z0-9_]{22,}+", "github_pat_"),
-    _token("gitlab-token", r"gl(?:pat|ptt|rt|soat|dt|ft|cbt|imt|agent|oas|ffct)-[A-Za-z0-9_.\-]{16,}+", "gl"),
+    _token("gitlab-token", rf"gl(?:pat|ptt|rt|soat|dt|ft|cbt|imt|agent|oas|ffct)-{_DOTTED}{{16,}}+", "gl"),
     _token("bitbucket-token", r"ATBB[A-Za-z0-9]{28,}+", "atbb"),
     _token("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])", "akia", "asia", "abia", "acca"),
     _token("gcp-api-key", r"AIza[0-9A-Za-z_\-]{35}", "aiza"),
@@ -27,7 +32,12 @@ TABLE = (
     _token("openrouter-key", r"sk-or-v1-[0-9a-f]{32,}+", "sk-or-"),
     _token("langfuse-key", r"sk-lf-[0-9a-f\-]{32,}+", "sk-lf-"),
     _token("openai-key", r"sk-(?:proj|svcacct|admin|service)-[A-Za-z0-9_\-]{20,}+", "sk-"),
-    _token("openai-key", r"sk-[A-Za-z0-9]{20,}+", "sk-", check=lambda match: any(map(str.isdigit, match[0]))),
+    _token(
+        "openai-key",
+        r"sk-[A-Za-z0-9]{20,}+",
+        "sk-",
+        check=lambda match: any(map(str.isdigit, match[0])) and _varied(match),
+    ),
     _token("huggingface-token", r"(?:hf|api_org)_[A-Za-z0-9]{30,}+", "hf_", "api_org_"),
     _token("groq-key", r"gsk_[A-Za-z0-9]{40,}+", "gsk_"),
     _token("xai-key", r"xai-[A-Za-z0-9]{60,}+", "xai-"),
@@ -42,7 +52,7 @@ TABLE = (
     _token("rubygems-key", r"rubygems_[0-9a-f]{48}", "rubygems_"),
     _token("clojars-token", r"CLOJARS_[0-9a-z]{60}", "clojars_"),
     _token("docker-hub-token", r"dckr_(?:pat|oat)_[A-Za-z0-9_\-]{20,}+", "dckr_"),
-    _token("slack-token", r"xox[abeoprs](?:\.xox[bp])?-[0-9A-Za-z\-]{10,}+", "xox"),
+    _token("slack-token", r"xox[abcdeoprs](?:\.xox[bp])?-[0-9A-Za-z\-]{10,}+", "xox"),
     _token("slack-token", r"xapp-\d-[A-Z0-9]{6,}-[0-9A-Za-z\-]{10,}+", "xapp-"),
     _token(
         "slack-webhook",
@@ -54,7 +64,7 @@ TABLE = (
     ),
     _token("discord-token", r"[MNO][A-Za-z\d_\-]{22,27}\.[\w\-]{6}\.[\w\-]{27,}+", "."),
     _token("teams-webhook", r"https://[\w\-]{1,80}\.webhook\.office\.com/(?P<secret>[\w@/\-]{40,}+)", "webhook.office"),
-    _token("telegram-token", r"\d{8,12}:AA[A-Za-z0-9_\-]{32,}+", ":aa"),
+    _token("telegram-token", r"(?:bot)?(?P<secret>\d{8,12}:AA[A-Za-z0-9_\-]{32,}+)", ":aa"),
     _token("stripe-key", r"(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{16,}+", "sk_", "rk_"),
     _token("stripe-webhook-secret", r"whsec_[A-Za-z0-9+/=]{24,}+", "whsec_"),
     _token("square-token", r"sq0[a-z]{3}-[A-Za-z0-9_\-]{22,}+", "sq0"),
@@ -80,10 +90,10 @@ TABLE = (
     _token("vault-token", r"hv[sbr]\.[A-Za-z0-9_\-]{20,}+", "hvs.", "hvb.", "hvr."),
     _token("terraform-token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=\-]{40,}+", ".atlasv1."),
     _token("pulumi-token", r"pul-[0-9a-f]{40}", "pul-"),
-    _token("doppler-token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9_.\-]{30,}+", "dp."),
+    _token("doppler-token", rf"dp\.(?:pt|st|ct|sa|scim|audit)\.{_DOTTED}{{30,}}+", "dp."),
     _token("fly-token", r"(?:fm[12][ar]?|fo1)_[A-Za-z0-9+/=_\-]{30,}+", "fm1", "fm2", "fo1_"),
     _token("netlify-token", r"nf[pcoub]_[A-Za-z0-9_]{36,}+", "nf"),
-    _token("planetscale-token", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=\-]{30,}+", "pscale_"),
+    _token("planetscale-token", rf"pscale_(?:tkn|pw|oauth)_{_DOTTED}{{30,}}+", "pscale_"),
     _token("supabase-key", r"sb(?:p_[0-9a-f]{40}|_secret_[A-Za-z0-9_\-]{20,}+)", "sbp_", "sb_secret_"),
     _token("tailscale-key", r"tskey-[a-z]{2,10}-[A-Za-z0-9]{6,}-[A-Za-z0-9]{16,}+", "tskey-"),
     _token("grafana-token", r"gl(?:sa_[A-Za-z0-9]{32}_[0-9a-f]{8}|c_[A-Za-z0-9+/=]{32,}+)", "glsa_", "glc_"),
@@ -104,6 +114,25 @@ TABLE = (
     _token("mapbox-token", r"[sp]k\.eyJ[A-Za-z0-9_\-]{20,}+\.[A-Za-z0-9_\-]{16,}+", "k.eyj"),
     _token("alibaba-key", r"LTAI[A-Za-z0-9]{16,26}(?![A-Za-z0-9])", "ltai"),
     _token("onepassword-token", r"ops_eyJ[A-Za-z0-9_\-+/=]{80,}+", "ops_eyj"),
+    _token("tavily-key", r"tvly-(?:dev-|prod-)?[A-Za-z0-9\-]{20,}+", "tvly-"),
+    _token("fireworks-key", r"fw_[A-Za-z0-9]{22,}+", "fw_"),
+    _token("elevenlabs-key", r"sk_[0-9a-f]{48}(?![0-9a-f])", "sk_"),
+    _token("dropbox-token", r"sl\.(?:u\.)?[A-Za-z0-9_\-]{100,}+", "sl."),
+    _token("facebook-token", r"EAA[A-Za-z0-9]{80,}+", "eaa"),
+    _token("google-oauth", r"1//0[A-Za-z0-9_\-]{40,}+", "1//0"),
+    _token("dynatrace-token", r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}", "dt0"),
+    _token("contentful-token", r"CFPAT-[A-Za-z0-9_\-]{40,}+", "cfpat-"),
+    _token("easypost-key", r"EZ[AT]K[A-Za-z0-9]{54}", "ezak", "eztk"),
+    _token("shippo-token", r"shippo_(?:live|test)_[0-9a-f]{40}", "shippo_"),
+    _token("posthog-key", r"phx_[A-Za-z0-9]{40,}+", "phx_"),
+    _token("typeform-token", r"tfp_[A-Za-z0-9_\-]{40,}+", "tfp_"),
+    _token("artifactory-key", r"AKCp[A-Za-z0-9]{60,}+", "akcp"),
+    _token("swarm-token", r"SWMTKN-1-[a-z0-9]{40,}-[a-z0-9]{20,}+", "swmtkn-"),
+    _token(
+        "private-key",  # in base64, as Kubernetes keeps it: BEGIN RSA, PRIVATE, EC, OPENSSH, ENCRYPTED
+        r"LS0tLS1CRUdJTiB(?:SU0E|QUklW|FQy|PUEVO|FTkNS)[A-Za-z0-9+/]{40,}+={0,2}",
+        "ls0tls1crudjtib",
+    ),
     _token("age-key", r"AGE-SECRET-KEY-1[A-Z0-9]{50,}+", "age-secret-key-1"),
     Detector("jwt", ("eyj",), _RUN + r"eyJ[A-Za-z0-9_\-]{8,}+\.eyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{10,}+"),
 )

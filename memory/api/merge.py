@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 
 from coffer.rest import StrictSchema, actor
-from memory.services import merge, merge_scan, merge_undo, stores
+from memory.services import apart, merge, merge_scan, merge_undo, stores
 
 router = Router(tags=["merging"])
 
@@ -21,12 +21,28 @@ class ProposalOut(Schema):
     reason: str
 
 
+class PairOut(Schema):
+    one: str
+    other: str
+
+
+class ApartOut(PairOut):
+    told_apart: bool
+
+
 class ScanOut(Schema):
     proposals: list[ProposalOut]
     total: int
     engine: Literal["ok", "no_model", "budget", "unavailable"]
     judged: int
     truncated: bool
+    told_apart: list[PairOut]  # not proposed, as a person said
+
+
+class ApartIn(StrictSchema):
+    one: str
+    other: str
+    undo: bool = False
 
 
 class MergeIn(StrictSchema):
@@ -82,7 +98,15 @@ def scan_stores(request: HttpRequest) -> dict[str, Any]:
         {**vars(one), "source_name": names.get(one.source, ""), "target_name": names.get(one.target, "")}
         for one in found.proposals
     ]
-    return {**vars(found), "proposals": rows, "total": len(rows)}
+    apart_ones = [{"one": one, "other": other} for one, other in found.told_apart]
+    return {**vars(found), "proposals": rows, "total": len(rows), "told_apart": apart_ones}
+
+
+@router.post("/memory_stores/merge/not_same", response=ApartOut, summary="Tell two stores apart, or take that back")
+def tell_apart(request: HttpRequest, body: ApartIn) -> dict[str, Any]:
+    """Two stores that are told apart are neither proposed nor adopted as one; a merge that names them joins them."""
+    apart.tell(stores.get(body.one), stores.get(body.other), undo=body.undo, actor=actor(request))
+    return {"one": body.one, "other": body.other, "told_apart": not body.undo}
 
 
 @router.post("/memory_stores/merge", response=MergeOut, summary="Make one store part of another")

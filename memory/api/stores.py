@@ -8,7 +8,7 @@ from ninja import Router, Schema, Status
 
 from coffer.rest import Name, StrictSchema
 from memory.models import Store
-from memory.services import counts, stores
+from memory.services import counts, embedding, stores
 
 router = Router(tags=["stores"])
 
@@ -48,6 +48,16 @@ class ConfigIn(StrictSchema):
     embedding: dict[str, Any] | None = None
 
 
+class TrialOut(Schema):
+    ok: bool
+    message: str
+    model: str
+    ms: int
+    dimension: int
+    warnings: list[str]
+    said: str
+
+
 class MetricsOut(Schema):
     fact_count: int
     topic_count: int
@@ -71,6 +81,12 @@ def get_store(request: HttpRequest, name: Name) -> dict[str, Any]:
 @router.patch("/memory_stores/{name}", response=StoreOut, summary="Change a store's settings")
 def configure_store(request: HttpRequest, name: Name, body: ConfigIn) -> dict[str, Any]:
     return _store(stores.configure(stores.get(name), body.dict(exclude_unset=True)))
+
+
+@router.post("/memory_stores/{name}/embedding/test", response=TrialOut, summary="Try a store's embedding model")
+def test_embedding(request: HttpRequest, name: Name) -> embedding.Trial:
+    """Sends nothing of yours; a failure is an answer with `ok` false, `warnings` say what the model is unfit for."""
+    return embedding.trial(stores.get(name))
 
 
 @router.delete("/memory_stores/{name}", response={204: None}, summary="Move a project's store to retired/")

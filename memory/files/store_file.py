@@ -10,6 +10,10 @@ import yaml
 from memory.files import markdown, ulid
 
 NAME = "store.yaml"
+_KEYS = {
+    *("name", "project_id", "remote", "former_remotes", "label", "config"),
+    *("merged_identities", "not_same_as", "created_at"),
+}
 
 
 class Unreadable(ValueError):
@@ -27,6 +31,7 @@ class StoreFile:
     label: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     merged_identities: tuple[str, ...] = ()
+    not_same_as: tuple[str, ...] = ()  # ids of projects that a person told apart from this one
     created_at: datetime | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -70,7 +75,6 @@ def load(data: bytes, name: str, project_id: str) -> StoreFile:
         values = {}
     if not isinstance(values, dict):
         raise Unreadable("it is not a mapping")
-    known = {"name", "project_id", "remote", "former_remotes", "label", "config", "merged_identities", "created_at"}
     return StoreFile(
         name=name,
         project_id=project_id,
@@ -79,8 +83,9 @@ def load(data: bytes, name: str, project_id: str) -> StoreFile:
         label=_text(values.get("label")),
         config=_config(values.get("config")),
         merged_identities=_texts(values.get("merged_identities")),
+        not_same_as=_texts(values.get("not_same_as")),
         created_at=markdown.timestamp(_text(values.get("created_at"))),
-        extra={key: value for key, value in values.items() if key not in known},
+        extra={key: value for key, value in values.items() if key not in _KEYS},
     )
 
 
@@ -94,6 +99,7 @@ def dump(store: StoreFile) -> bytes:
         "label": store.label,
         "config": store.config,
         "merged_identities": list(store.merged_identities),
+        **({"not_same_as": list(store.not_same_as)} if store.not_same_as else {}),
         "created_at": markdown.stamp(store.created_at) if store.created_at else "",
         **store.extra,
     }

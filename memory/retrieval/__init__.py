@@ -27,10 +27,11 @@ from memory.retrieval.fusion import reciprocal_rank_fusion
 from memory.retrieval.ranking import CANDIDATES, PROJECT_WEIGHT, Ranking, distinct, rank
 from memory.retrieval.reconcile import Changes
 from memory.retrieval.rows import Title, title_of
-from memory.retrieval.spaces import embedder_of, hybrid
+from memory.retrieval.spaces import PROBE, Measure, embedder_of, hybrid, measure
 
 __all__ = [
     "MAX_BYTES",
+    "PROBE",
     "PROJECT_WEIGHT",
     "VECTOR_SECONDS",
     "Candidate",
@@ -39,6 +40,7 @@ __all__ = [
     "Entry",
     "Explanation",
     "Hit",
+    "Measure",
     "Title",
     "bare_query",
     "belonging",
@@ -56,6 +58,7 @@ __all__ = [
     "late",
     "listing",
     "literal",
+    "measure",
     "mend",
     "optimize",
     "peek",
@@ -105,10 +108,15 @@ def search(
 
 
 def explain(
-    stores: Sequence[Store], query: str, limit: int, behind: Mapping[str, Sequence[str]] | None = None
+    stores: Sequence[Store],
+    query: str,
+    limit: int,
+    behind: Mapping[str, Sequence[str]] | None = None,
+    *,
+    vector_seconds: float | None = VECTOR_SECONDS,
 ) -> tuple[list[Hit], Explanation]:
     """What ``search`` gives, and why."""
-    hits, ranking, on_disk = _searched(stores, query, limit, behind, None, VECTOR_SECONDS)
+    hits, ranking, on_disk = _searched(stores, query, limit, behind, None, vector_seconds)
     with db.raw() as con:
         scopes = [rows.scope_token(store) for store in stores if store.pk]
         reading = keyword.read(con, keyword.parse(query), scopes)

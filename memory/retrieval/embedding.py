@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -52,7 +52,7 @@ def catch_up(store: Store, *, seconds: float = float("inf"), report: Report | No
     be asked now; NoModel also when the store's settings ask for another one, or none, by then.
     """
     deadline = time.monotonic() + seconds
-    with fs.locked(f"{store.name}.embed.lock", seconds=0.0), _usable():
+    with _alone(store), _usable():
         embedder = spaces.embedder_of(store)
         for _ in range(_MOVES):
             space = spaces.settle(embedder, store.name)
@@ -75,20 +75,38 @@ def tidy(store: Store) -> None:
     """
     if not paths.vectors().exists():
         return
-    with _usable():
-        vectors.retain(store.name, _indexed(store))
-        vectors.retain_stores(Store.objects.values_list("name", flat=True))
-        vectors.compact()
+    try:
+        with _usable():
+            vectors.retain(store.name, _indexed(store))
+            vectors.retain_stores(Store.objects.values_list("name", flat=True))
+            vectors.compact()
+    except NoModel:
+        vectors.discard()  # what cannot be opened cannot be trimmed, and is made anew
+
+
+@contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    with ExitStack() as held:
+        try:
+            held.enter_context(fs.locked(f"{store.name}.embed.lock", seconds=0.0))
+        except Busy as error:
+            raise Busy("Its vectors are being made already; `coffer status` tells how far that is.") from error
+        yield
 
 
 @contextmanager
 def _usable() -> Iterator[None]:
-    """Raises Busy for a file of vectors that cannot be used now: locked, just found damaged, on a full disk."""
+    """Raises Busy for a file of vectors that cannot be used now: locked, just found damaged, on a full disk.
+
+    Raises NoModel where sqlite-vec is missing, or is not for this machine.
+    """
     try:
         yield
     except vectors.FAILURES as error:
         if isinstance(error, Busy):
             raise
+        if isinstance(error, vectors.NOT_LOADABLE):
+            raise NoModel("sqlite-vec cannot be loaded here; install the package sqlite-vec anew.") from error
         raise Busy("The file of vectors cannot be used now; try again in a moment.") from error
 
 

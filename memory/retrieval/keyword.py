@@ -17,7 +17,7 @@ Row = tuple[int, str, str, str, str]
 
 # Typo repair: shorter words have too many neighbours, and only so many words of one query are worth the look-ups.
 MIN_REPAIRED_CHARS, MAX_REPAIRED_CHARS = 4, 24
-MAX_REPAIRED_TERMS = 6
+MAX_REPAIRED_TERMS = 3
 MAX_REPAIRS = 3
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -17,7 +17,7 @@ from memory.retrieval.vectors import Place
 PROJECT_WEIGHT = 1.15  # what a project remembers beats an equal global fact
 CANDIDATES = 60
 CANDIDATES_OF_A_KIND = 400  # as many more as it takes to find enough of one kind among all
-NEAREST = 30
+NEAREST = 20
 
 Only = Callable[[sqlite3.Connection, Sequence[str], str, Sequence[int]], set[int]]
 

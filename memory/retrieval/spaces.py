@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import chain
 from operator import mul
+from typing import NamedTuple
 
 from coffer import env, llm
 from coffer.errors import BadAnswer, ConfigInvalid, NoModel
@@ -31,7 +32,16 @@ _CHINESE = (
     ("数据库的连接数不够用了。", "连接池已经耗尽。", "山里昨天下了一场大雪。"),
     ("部署之后要重启服务器。", "发布完成后重新启动服务。", "她的小提琴拉得很好。"),
 )
+_ENOUGH = 3  # of the four that have to be told apart
 _moved: set[str] = set()
+
+
+class Measure(NamedTuple):
+    """How near texts are that have nothing to do with each other, and of which languages texts are told apart."""
+
+    least: float
+    reads_english: bool
+    reads_cjk: bool
 
 
 def hybrid(store: Store) -> bool:
@@ -70,19 +80,27 @@ def settle(embedder: llm.Embedder, store: str) -> Space:
     return find(embedder, probe) or _begin(embedder, store, probe or b"")
 
 
+def measure(embedder: llm.Embedder, store: str, *, seconds: float | None = None) -> Measure:
+    """What an embedder is fit for, found out with texts that say nothing about the person. Raises EngineError."""
+    texts = list(chain.from_iterable((*_ENGLISH, *_CHINESE)))
+    answered = embedder.embed(texts, store=store, seconds=seconds)
+    english, chinese = (_measured(part) for part in (answered[: 3 * len(_ENGLISH)], answered[3 * len(_ENGLISH) :]))
+    least = sum(other for _, other in english) / len(english) if english else 0.0
+    return Measure(least, _told_apart(english), _told_apart(chinese))
+
+
 def near(one: bytes, other: bytes) -> float:
     """The cosine of two vectors of unit length."""
     return float(sum(map(mul, array("f", one), array("f", other))))
 
 
 def _begin(embedder: llm.Embedder, store: str, probe: bytes) -> Space:
-    texts = list(chain.from_iterable((*_ENGLISH, *_CHINESE)))
-    answered = embedder.embed(texts, store=store)
-    english, chinese = answered[: 3 * len(_ENGLISH)], answered[3 * len(_ENGLISH) :]
-    unrelated = [cosine for _, cosine in _measured(english)]
-    least = sum(unrelated) / len(unrelated) if unrelated else 0.0
-    told_apart = sum(same > other for same, other in _measured(chinese))
-    return vectors.add_space(embedder.model, probe, least, told_apart >= len(_CHINESE) - 1)
+    measured = measure(embedder, store)
+    return vectors.add_space(embedder.model, probe, measured.least, measured.reads_cjk)
+
+
+def _told_apart(triples: Sequence[tuple[float, float]]) -> bool:
+    return sum(same > other for same, other in triples) >= _ENOUGH
 
 
 def _measured(answered: Sequence[llm.Vector | None]) -> list[tuple[float, float]]:

@@ -27,10 +27,12 @@ FAILURES = (
     OSError,
     ImportError,
 )  # what any function here may raise, of a file that cannot be used now
+NOT_LOADABLE = (ImportError, apsw.ExtensionLoadingError)  # of those the ones that do not pass by themselves
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 _VERSION = 1
 _ROUGHLY = 3  # times as many by bits as are wanted in the end; measured on all sets to lose none that matters
 _PATIENCE_MS = 1_000
+_PAGE = 8192  # of the usual 4096 a vector of 512 numbers leaves half empty
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS space(
     id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, probe BLOB NOT NULL, least REAL NOT NULL,
@@ -294,6 +296,7 @@ def _opened(path: Path) -> apsw.Connection:
     con.enable_load_extension(True)
     con.load_extension(_extension())
     con.enable_load_extension(False)
+    con.execute(f"PRAGMA page_size = {_PAGE}")  # of a new file
     con.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON").fetchall()
     version = con.pragma("user_version")
     if version not in (0, _VERSION):  # of another Coffer: made anew, as all of it can be

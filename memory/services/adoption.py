@@ -62,18 +62,23 @@ def mark(folder: Path, name: str, old: StoreFile, remote: str) -> None:
 
 
 def marked(file: StoreFile, old: StoreFile, remote: str = "") -> StoreFile:
-    """A survivor's file: the other's identities are aliases of it; label, settings and origin if it has none."""
+    """A survivor's file: the other's identities are aliases of it; label, settings and origin if it has none.
+
+    What told one of them apart from a third holds for both; the two themselves are one now.
+    """
     origin = file.remote or remote or old.remote
     former = dict.fromkeys([*file.former_remotes, *([old.remote] if old.remote else []), *old.former_remotes])
     former.pop(origin, None)
-    survivor = file.with_(
+    survivor = file.with_alias(*old.merged_identities, old.project_id)
+    own = {survivor.project_id, *survivor.merged_identities}
+    return survivor.with_(
         remote=origin,
         former_remotes=tuple(former),
         label=file.label or old.label,
         config=file.config or old.config,
+        not_same_as=tuple(dict.fromkeys(one for one in (*file.not_same_as, *old.not_same_as) if one not in own)),
         created_at=min(filter(None, (file.created_at, old.created_at)), default=None),
     )
-    return survivor.with_alias(*old.merged_identities, old.project_id)
 
 
 def retire(folder: Path, name: str) -> Path:

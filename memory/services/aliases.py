@@ -62,6 +62,8 @@ def add(store: Store, what: str, *, actor: str = "user", dry_run: bool = False) 
     one = identity_in(what)
     if one == store.project_id:
         raise Invalid(f"{store.name} has this identity itself.")
+    if one == store_rows.GLOBAL_ID:
+        raise Invalid("The global store belongs to no project, and no project answers for it.")
     own = f"project-{one}"
     if store_rows.find(own) is not None:
         raise Conflict(f"{own} has memory of its own; `coffer merge {own} {store.name}` joins both.", store=own)
@@ -78,10 +80,13 @@ def remove(store: Store, what: str, *, actor: str = "user", dry_run: bool = Fals
     one = identity_in(what)
     if one == store.project_id and store.remote and identity_of(store.remote) != one:
         return one if dry_run else _renamed(store, one, actor)
+    if one == store.project_id:
+        raise Invalid(f"{store.name} is named after {one}; `coffer project move` gives a folder another store.")
     if one not in store_rows.answers(store):
         raise NotFound(f"{store.name} does not answer to {one}; `coffer project alias list {store.name}` shows them.")
     if not dry_run:
         store_files.change(store.name, lambda file: file.without({one}))
+        checkouts.unlearn(store, one)
         trail.record("alias_removed", store=store.name, ref=one, actor=actor)
     return one
 
@@ -124,7 +129,7 @@ def identity_in(what: str) -> str:
     if os.path.isdir(what):
         repository = store_service.repository_at(what)
         return repository.project_id
-    remote = normalise_remote(what) or normalise_remote(f"https://{what}")
+    remote = normalise_remote(what) or (normalise_remote(f"https://{what}") if "://" not in what else None)
     if remote is None:
         raise Invalid("Say a 26-character id, the URL of an origin, or a folder inside a git work tree.")
     return identity_of(remote)

@@ -46,6 +46,23 @@ def learn(store: Store, repository: Repository) -> None:
     store_rows.now_or_later(write, seconds=0.0)
 
 
+def unlearn(store: Store, identity: str) -> None:
+    """Forget the places that led to a store by an identity which it answers to no longer."""
+    places = of(store.name)
+    gone = [row for row in places if _identity(row) == identity]
+    rest = [row.root for row in places if row not in gone]
+    last = rest[0] if rest else ""
+
+    def write() -> None:
+        Checkout.objects.filter(pk__in=[row.pk for row in gone]).delete()
+        left = [row.root for row in gone if row.root not in rest]
+        Store.objects.filter(name=store.name, project_root__in=left).update(project_root=last)
+
+    store_rows.now_or_later(write)
+    with _lock:
+        _learnt.clear()
+
+
 def at(repository: Repository) -> list[Checkout]:
     """What was seen at a repository's root, whatever its origin was, the latest first."""
     return _live(Checkout.objects.filter(root=root_of(repository)).order_by("-since"))
@@ -173,6 +190,11 @@ def forget() -> None:
     with _lock:
         _learnt.clear()
         _unlike.clear()
+
+
+def _identity(row: Checkout) -> str:
+    """The identity of a place on its own (FR-004a)."""
+    return git.project_id(f"remote:{row.remote}" if row.remote else row.root)
 
 
 def _note_root(store: Store, root: str) -> None:

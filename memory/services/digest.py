@@ -33,6 +33,7 @@ Found = TypeVar("Found")
 PATIENCE = 1.2  # seconds for all that is read: a hook has two, and needs some of them itself
 MOST_USED, NEWEST, ENTRIES = 10, 300, 5
 _TITLE, _ENTRY, _NAME, _PATH = 120, 160, 80, 200  # characters of one line
+_NEWS = 400  # bytes of the line that tells how the project was found
 
 _ORIGIN = (
     "Remembered notes from Coffer, the memory that all coding agents on this machine share. They were written in "
@@ -94,7 +95,7 @@ class _Reading:
         ruled = [self._rules("project", self._project), self._rules("global", self._global)] if with_rules else []
         known = [self._titles("project", self._project), self._titles("global", self._global), self._entries()]
         waiting = self._waiting()
-        head = [wrapping.OPEN, _WITH_RULES if with_rules else _NOTES_ONLY, self._where()]
+        head = [wrapping.OPEN, _WITH_RULES if with_rules else _NOTES_ONLY, *self._where()]
         head += ["\n## Built-in rules", *(f"- {rule}" for rule in BUILT_IN)] if with_rules else []
         about = [self._heading(), _POINTER if any(part.total for part in known) else _NOTHING_YET]
         tail = [*waiting, *self._troubles(), wrapping.CLOSE]
@@ -144,11 +145,12 @@ class _Reading:
             return []
         return [f"\nCould not be read just now: {', '.join(self._missed)}; `coffer status` may say why."]
 
-    def _where(self) -> str:
+    def _where(self) -> list[str]:
         project = self._place.project
         if project is None:
-            return _NO_PROJECT
-        return f"Project: {wrapping.one_line(project.name, _NAME)} ({wrapping.one_line(project.root, _PATH)})"
+            return [_NO_PROJECT]
+        named = f"Project: {wrapping.one_line(project.name, _NAME)} ({wrapping.one_line(project.root, _PATH)})"
+        return [named, *([wrapping.cut(wrapping.one_line(project.note, _NEWS), _NEWS)] if project.note else [])]
 
     def _heading(self) -> str:
         return f"\n## {'Global' if self._place.project is None else 'Project'} memory (via Coffer)"

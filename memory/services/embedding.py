@@ -33,17 +33,26 @@ log = logging.getLogger("memory.embedding")
 SLICE = 60.0  # seconds after which it lets other jobs have the worker
 LATER = 300.0  # seconds until an endpoint that failed is asked again
 LOOKED_AFTER = 60.0  # seconds between two looks at the vectors of a store, in one process
+TRIAL_SECONDS = 30.0  # that a person waits for a model
+_BUDGET_MS = round(retrieval.VECTOR_SECONDS * 1000)
 _SUBJECT = "vectors"
 _looked: dict[tuple[str, str], float] = {}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What the model of a store answered when it was tried."""
+    """What the model of a store answered when it was tried, or why nothing came; ``warnings`` is what it is unfit for.
 
+    ``ms`` is the time of one sentence; ``said`` are an endpoint's own words about a failure.
+    """
+
+    ok: bool
+    message: str
     model: str
-    ms: int
-    dimension: int
+    ms: int = 0
+    dimension: int = 0
+    warnings: tuple[str, ...] = ()
+    said: str = ""
 
 
 def look_after(stores: Sequence[Store]) -> None:
@@ -93,13 +102,27 @@ def catch_up(store: Store, *, report: Callable[[int, int, str], None] | None = N
 
 
 def trial(store: Store) -> Trial:
-    """Embed one sentence that says nothing about the person, with the model of a store. Raises EngineError."""
-    embedder = retrieval.embedder_of(store)
-    began = time.monotonic()
-    (vector,) = embedder.embed(["Are you there?"], store=store.name)
-    if vector is None:
-        raise BadAnswer("it has no usable vector for a plain sentence")
-    return Trial(embedder.model, round((time.monotonic() - began) * 1000), len(vector) // 4)
+    """Ask the model of a store for vectors of sentences that say nothing about the person."""
+    model = ""
+    try:
+        embedder = retrieval.embedder_of(store)
+        model = embedder.model
+        measure = retrieval.measure(embedder, store.name, seconds=TRIAL_SECONDS)
+        began = time.monotonic()
+        (vector,) = embedder.embed([retrieval.PROBE], store=store.name, seconds=TRIAL_SECONDS)
+        ms = round((time.monotonic() - began) * 1000)
+        if vector is None:
+            raise BadAnswer("it has no usable vector for a plain sentence")
+    except EngineError as error:
+        return Trial(False, error.message, model, said=error.said)
+    dimension = len(vector) // 4
+    message = f"{model} answered in {ms} ms with a vector of {dimension} numbers."
+    return Trial(True, message, model, ms, dimension, tuple(_unfit(store, measure, ms)))
+
+
+def about(store: Store) -> list[Finding]:
+    """The findings on one store."""
+    return list(_findings([store])) if store_service.searched_by_vectors(store) else []
 
 
 def findings() -> Iterator[Finding]:
@@ -136,6 +159,16 @@ def _findings(searched: Sequence[Store]) -> Iterator[Finding]:
     yield Finding("ok", _SUBJECT, f"{done} of {files} files are embedded by {models}")
 
 
+def _unfit(store: Store, measure: retrieval.Measure, ms: int) -> Iterator[str]:
+    if not measure.reads_english:
+        yield "It does not tell English texts apart, so it finds little by their meaning."
+    if not measure.reads_cjk:
+        held = ", and this store holds some" if _holds_cjk(store) else ""
+        yield f"It does not tell Chinese texts apart{held}; words alone answer questions in Chinese."
+    if ms > _BUDGET_MS:
+        yield f"A question waits {_BUDGET_MS} ms at most for its vector, so words alone will answer most of them."
+
+
 def _trouble() -> str:
     """What the last calls of the endpoint say."""
     connection = connections.embedding()
@@ -144,10 +177,16 @@ def _trouble() -> str:
     if last is None or connection is None:
         return ""
     if last.outcome != "ok":
-        return f"The last call of {connection.host} failed ({last.outcome.replace('_', ' ')}); words alone answer."
-    budget = round(retrieval.VECTOR_SECONDS * 1000)
-    if last.purpose == "embed query" and last.ms > budget:
-        return f"{connection.host} took {last.ms} ms for the last query, which waits {budget} ms: words alone answered."
+        outcome = last.outcome.replace("_", " ")
+        return (
+            f"The last call of {connection.host} failed ({outcome}), so words alone answer; "
+            "`coffer memory embed global --test` says more."
+        )
+    if last.purpose == "embed query" and last.ms > _BUDGET_MS:
+        return (
+            f"{connection.host} took {last.ms} ms for the last query; one waits {_BUDGET_MS} ms, and then words alone "
+            "answer."
+        )
     return ""
 
 

@@ -1,13 +1,13 @@
 """Scenes: the working state of one branch, left by one agent and picked up by another (FR-023..026)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
 
-from coffer import fs, paths
+from coffer import fs, paths, scrub
 from coffer.errors import Rejected, ScopeUnresolved
 from coffer.text import span
 from memory.files import git, lanes, markdown
@@ -26,6 +26,7 @@ class Saved:
     branch: str
     scope: str
     path: Path
+    masked: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,16 @@ def remove(store: Store, slug: str, *, actor: str = "user") -> None:
 
 
 def save(place: Place, body: str, *, actor: str = "agent") -> Saved:
-    """Write the scene of the current branch over the one before. Raises ScopeUnresolved, Rejected."""
+    """Write the scene of the current branch over the one before, without the secrets in what an agent says.
+
+    Raises ScopeUnresolved, Rejected.
+    """
     if place.repository is None:
         raise ScopeUnresolved(f"{place.reason} A handoff belongs to a branch of a project; there is no global one.")
     branch = git.branch(place.repository)
     body = _checked(body)
+    said = scrub.redact(body) if actor == "agent" else scrub.Redacted(body, [])
+    body = said.text
     store = store_service.for_writing(place, "project")
     now = timezone.now()
     meta = {"branch": branch.name, "commit": branch.commit or "", "updated_at": markdown.stamp(now)}
@@ -92,7 +98,7 @@ def save(place: Place, body: str, *, actor: str = "agent") -> Saved:
         _archive_lost_lines(folder, relative, body)
         fs.write(path, markdown.dump(meta, body))
     trail.record("handoff_set", store=store.name, ref=branch.slug, actor=actor, characters=len(body))
-    return Saved(branch.name, "project", path)
+    return Saved(branch.name, "project", path, [vars(one) for one in said.found])
 
 
 def resume(place: Place) -> Resumed:

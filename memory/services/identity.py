@@ -16,10 +16,10 @@ from coffer.errors import CofferError
 from memory.files import git
 from memory.files.git import Repository
 from memory.models import Checkout, Store
-from memory.services import adoption, checkouts, store_files, store_rows
+from memory.services import adoption, apart, checkouts, store_files, store_rows
 
 log = logging.getLogger("memory.identity")
-Why = Literal["remote", "path", "merged", "former remote", "former root"]
+Why = Literal["remote", "path", "merged", "former remote", "former root", "told apart"]
 PATIENCE = 0.5  # seconds; what is recognised and cannot be written down now is recognised again
 _MOST_ASKED = 5  # earlier repositories that git compares with one nobody knows
 
@@ -46,6 +46,8 @@ def resolve(repository: Repository) -> Resolved:
     if paths.store(by_path).is_dir():
         if _is_anothers(by_path, repository):
             news = _made_way(by_path, repository)
+        elif by_path != own and apart.are(by_path, _for_remote(repository, own)):
+            return Resolved(by_path, "told apart")
         elif by_path != own and not _adopted(by_path, repository, own) and not paths.store(own).is_dir():
             return Resolved(by_path, "path")  # later: somebody is at work on it
     if paths.store(own).is_dir():
@@ -65,7 +67,8 @@ def sentence(resolved: Resolved, repository: Repository) -> str:
         "path": f"It has no origin with a host, so its path is its identity: {repository.root}.",
         "merged": "Its own identity belongs to this store: it was merged into it, or assigned to it.",
         "former remote": f"This store has another name than the origin {origin or '(none)'} gives: the origin changed.",
-        "former root": "It has no origin, and this store has its memory from another place or by assignment.",
+        "told apart": f"Somebody told this folder's memory apart from that of its origin, {origin}.",
+        "former root": "It has no origin, and this store has its memory: from another place, by a merge or assigned.",
     }
     tree = repository.work_tree
     return told[resolved.why] + (f" {tree} is a work tree of it." if tree != repository.root else "")
@@ -105,10 +108,11 @@ def consolidate() -> int:
 
 def _adopted(older: str, repository: Repository, own: str) -> bool:
     """Whether a store without a remote is part of the remote's by now, or of whoever answers to the remote."""
-    holder = store_rows.holder(repository.project_id)
-    name = holder.name if holder is not None else own
+    name = _for_remote(repository, own)
     if name == older:
         return True
+    if apart.are(older, name):
+        return False
     try:
         adoption.adopt(older, name, repository.remote or "")
     except (CofferError, OSError) as error:
@@ -117,6 +121,12 @@ def _adopted(older: str, repository: Repository, own: str) -> bool:
     store_rows.carry(older, name)
     store_files.claim(name, {store_rows.project_id(older)})
     return True
+
+
+def _for_remote(repository: Repository, own: str) -> str:
+    """The store that a repository's memory from before its remote is to be part of."""
+    holder = store_rows.holder(repository.project_id)
+    return holder.name if holder is not None else own
 
 
 def _is_anothers(store: str, repository: Repository) -> bool:
@@ -196,6 +206,8 @@ def _changed(row: Checkout, repository: Repository) -> Resolved:
         log.warning("not written down store=%s error=%s", store.name, type(error).__name__)
     if row.root != checkouts.root_of(repository):
         return Resolved(store.name, "former root", f"This repository was at {row.root}; {store.name} has its memory.")
+    if row.remote == (repository.remote or ""):
+        return Resolved(store.name, "former root", f"This repository was here before; {store.name} has its memory.")
     was = row.remote or "no origin"
     now = repository.remote or "no origin"
     news = f"The origin of this folder was {was} and is {now}; {store.name} goes on with its memory."

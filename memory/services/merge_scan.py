@@ -7,7 +7,7 @@ with the hash of what was asked, and costs nothing the next time.
 import hashlib
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -17,7 +17,7 @@ from coffer import llm
 from coffer.errors import BadAnswer, BudgetSpent, EngineError, NoModel
 from coffer.registry import Finding
 from memory.models import Verdict as VerdictRow
-from memory.services import counts, facts, merge, merge_evidence
+from memory.services import apart, counts, facts, merge, merge_evidence
 from memory.services import stores as store_service
 from memory.services.merge_evidence import Side, key_of
 
@@ -62,30 +62,39 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Scan:
-    """What was found, how the engine did, how many pairs it was asked about, and whether some are left to be judged."""
+    """What was found, how the engine did, how many pairs it was asked about, and whether some are left to be judged;
+    ``told_apart`` are the pairs that a person told apart, which are neither proposed nor judged."""
 
     proposals: list[Proposal]
     engine: Engine
     judged: int
     truncated: bool
+    told_apart: tuple[apart.Pair, ...] = ()
 
 
 def scan(*, engine: bool = True) -> Scan:
     """Look at every pair of project stores once; without ``engine`` only at what needs none."""
     sides = merge_evidence.sides()
-    links = merge_evidence.links(sides)
+    told_apart = apart.pairs(side.name for side in sides)
+    links = [link for link in merge_evidence.links(sides) if link.key not in told_apart]
     proposals = [_proposal(link.one, link.other, link.confidence, link.judged_by, link.reason) for link in links]
     if not engine or llm.model("merge") is None:
-        return Scan(proposals, "no_model", 0, False)
-    decided = {link.key for link in links}
+        return Scan(proposals, "no_model", 0, False, tuple(sorted(told_apart)))
+    decided = {*told_apart, *(link.key for link in links)}
     left = [pair for pair in combinations(sides, 2) if key_of(*pair) not in decided]
-    return _judged(proposals, sorted(left, key=_likeliness, reverse=True))
+    judged = _judged(proposals, sorted(left, key=_likeliness, reverse=True))
+    return replace(judged, told_apart=tuple(sorted(told_apart)))
 
 
 def pending() -> list[Proposal]:
     """Proposals that cost neither git nor the engine: folders of this machine that changed their store."""
     found = merge_evidence.seen()
-    return [_proposal(link.one, link.other, link.confidence, link.judged_by, link.reason) for link in found]
+    told_apart = apart.pairs(name for link in found for name in link.key)
+    return [
+        _proposal(link.one, link.other, link.confidence, link.judged_by, link.reason)
+        for link in found
+        if link.key not in told_apart
+    ]
 
 
 def judge(pair: Pair, told: dict[str, str] | None = None) -> Verdict | None:

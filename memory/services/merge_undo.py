@@ -184,6 +184,7 @@ def _without_merge(now: StoreFile, merged: StoreFile, before: StoreFile) -> Stor
     return now.with_(
         merged_identities=tuple(one for one in now.merged_identities if one not in brought),
         former_remotes=tuple(one for one in now.former_remotes if one not in origins),
+        not_same_as=before.not_same_as if now.not_same_as == merged.not_same_as else now.not_same_as,
         remote=before.remote if now.remote == merged.remote else now.remote,
         label=before.label if now.label == merged.label else now.label,
         config=before.config if now.config == merged.config else now.config,
@@ -197,7 +198,7 @@ def _rows(about: About) -> None:
 
     def write() -> None:
         Store.objects.filter(name=about.source).update(project_root=about.source_root)
-        if target.project_root == about.source_root:
+        if target.project_root in (about.source_root, *(root for root, _ in about.checkouts)):
             Store.objects.filter(name=about.target).update(project_root=about.target_root)
         for root, remote in about.checkouts:
             Checkout.objects.filter(root=root, remote=remote, store=about.target).update(store=about.source)

@@ -13,6 +13,7 @@ from memory.services import embedding, uses
 from memory.services import stores as store_service
 
 DEFAULT_TOP_K, MAX_TOP_K = 5, 20
+ALONE_SECONDS = 3.0  # for the vector of a query in a process that asks its first and last one
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,16 @@ def recall(stores: Sequence[Store], query: str, *, top_k: int = DEFAULT_TOP_K, c
 
 
 def explain(
-    stores: Sequence[Store], query: str, *, top_k: int = DEFAULT_TOP_K, counted: bool = False
+    stores: Sequence[Store],
+    query: str,
+    *,
+    top_k: int = DEFAULT_TOP_K,
+    counted: bool = False,
+    vector_seconds: float = retrieval.VECTOR_SECONDS,
 ) -> tuple[list[Hit], retrieval.Explanation]:
     """The same hits, and for a person why they came out so."""
     query, behind = _prepared(stores, query, top_k)
-    hits, explanation = retrieval.explain(stores, query, top_k, behind)
+    hits, explanation = retrieval.explain(stores, query, top_k, behind, vector_seconds=vector_seconds)
     return _told(hits, counted=counted), explanation
 
 

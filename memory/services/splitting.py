@@ -1,7 +1,7 @@
 """Chosen facts, days and scenes of a store moved into a store of their own, and back again.
 
-Each item is durable there before it is archived here, so a split that was cut off is finished by the same split again.
-What went where stands in the archive of the store it came from; that is what taking it back goes by.
+Each item is durable there before it is archived here, so cut off in between nothing is lost; a split of what is left
+finishes it. What went where stands in the archive of the store it came from; that is what taking it back goes by.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,8 +31,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Split:
-    """What moved from a store into another; ``gone`` is what an undo did not find any more, ``retired`` whether the
-    emptied store was archived."""
+    """What moved from a store into another, blank for one that would be made; ``gone`` is what an undo did not find any
+    more, ``retired`` whether the emptied store was archived."""
 
     source: str
     target: str
@@ -50,19 +50,26 @@ def split(
         raise Invalid("Say what to split off: facts, days or scenes.")
     if not target and not label.strip():
         raise Invalid("A store of no folder needs a label, or nobody finds it again.")
+    label = store_service.check_label(label)
     files = _files(store, chosen)
-    for one in chosen.facts:
+    identities = list(dict.fromkeys(chosen.facts))
+    for one in identities:
         facts.get(store, one)
     name = store_service.check_name(target or f"project-{ulid.new()}")
     if name == store.name:
         raise Invalid("What is split off needs another store.")
-    done = Split(store.name, name, list(chosen.facts), files)
+    if name == store_rows.GLOBAL and files:
+        raise Invalid("The global store has neither days nor scenes; split them off into a project.")
+    new = not paths.store(name).is_dir()
+    if label and not new:
+        raise Invalid("The store is there already and keeps its label; leave the new one out.")
     if dry_run:
-        return done
-    if not paths.store(name).is_dir():
+        return Split(store.name, target, identities, files)
+    done = Split(store.name, name, identities, files)
+    if new:
         store_files.claim(name, {store_rows.project_id(name)})  # else it would be the store that answers to it
     there = store_service.provision(name)
-    if label.strip():
+    if label:
         there = store_service.set_label(there, label)
     _move(store, there, done.facts, files, actor)
     trail.record("store_split", store=store.name, ref=name, actor=actor, facts=len(done.facts), files=len(files))

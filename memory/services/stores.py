@@ -83,7 +83,7 @@ def repository_at(cwd: str) -> Repository:
     """The repository around a folder. Raises ScopeUnresolved where there is none that can be a project."""
     repository = git.find(os.path.abspath(cwd), Path.home(), paths.home())
     if repository is None:
-        raise ScopeUnresolved(f"{cwd} is not inside a git work tree that can be a project.")
+        raise ScopeUnresolved(f"{os.path.abspath(cwd)} is not inside a git work tree that can be a project.")
     return repository
 
 
@@ -203,6 +203,14 @@ def display_name(store: Store) -> str:
 
 def set_label(store: Store, label: str) -> Store:
     """Give a store a readable name; a blank one clears it (FR-017c). Raises Invalid when it is too long."""
+    label = check_label(label)
+    store = _change_file(store, label=label)
+    trail.record("store_labelled", store=store.name, actor="user", characters=len(label))
+    return store
+
+
+def check_label(label: str) -> str:
+    """A label as it would be kept. Raises Invalid."""
     label = " ".join(label.split())
     if len(label) > MAX_LABEL:
         raise Invalid(f"The label has {len(label)} characters; at most {MAX_LABEL} are shown anywhere.")
@@ -212,9 +220,7 @@ def set_label(store: Store, label: str) -> Store:
         raise Invalid(f"The label {label!r} is how a folder is named; use another one, or nobody knows which is meant.")
     if is_name(label):
         raise Invalid("The label has the form of a store's name; use another one, or nobody knows which is meant.")
-    store = _change_file(store, label=label)
-    trail.record("store_labelled", store=store.name, actor="user", characters=len(label))
-    return store
+    return label
 
 
 def configure(store: Store, changes: dict[str, Any]) -> Store:

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from coffer import paths
+from coffer.llm import local
 from memory.files import markdown
 from memory.models import Store
 from memory.services import facts, journal, rules, stores
@@ -240,6 +241,7 @@ def test_how_a_store_is_searched_is_chosen_on_its_page_and_the_default_comes_bac
 def test_the_embedding_model_is_tried_with_a_button_that_says_what_it_is_unfit_for(
     project: Store, site: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(local, "name", lambda: None)
     assert "No embedding model is there" in shown(site.post(SEARCH, PROJECT, fields={"test": "yes"}))
     facts.remember(project, "数据库迁移需要锁。", actor="agent")
     with FakeLlm() as endpoint:

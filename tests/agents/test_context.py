@@ -14,7 +14,7 @@ from agents.services import context, given, registration
 from coffer import db, later, paths
 from coffer.errors import StoreNotFound, UnsupportedAgentType
 from memory.models import Use
-from memory.services import digest, facts, matches, stores
+from memory.services import digest, facts, matches, rules, stores
 from memory.services.digest import Digest
 
 
@@ -216,3 +216,27 @@ def test_the_text_is_valid_in_a_json_answer_of_any_agent(repo: Path) -> None:
     text = context.session_context("codex", cwd=str(repo)).text
     assert json.loads(json.dumps({"additionalContext": text}))["additionalContext"] == text
     assert digest.session(stores.locate(str(repo)), 9_900).text == text
+
+
+def test_secrets_in_a_persons_words_reach_no_agent(repo: Path, prompted: Agent) -> None:
+    store = stores.for_writing(stores.locate(str(repo)), "project")
+    token = "gh" + "p_" + "Gasket7" * 6
+    facts.remember(store, f"The frobnicator gasket is opened with {token}.\n\nAsk for {token} first.", actor="user")
+    rules.append(store, f"Open the gasket with {token}.", actor="user")
+    told = context.session_context("codex", cwd=str(repo), session="s-1").text
+    assert told.count("[github-token removed]") == 2
+    prompt = beside(repo, "Which frobnicator gasket is opened with a token?").text
+    assert "[github-token removed]" in prompt
+    assert token not in told + prompt
+
+
+def test_a_bundle_stays_in_its_bounds_when_what_stands_for_secrets_is_longer(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COFFER_BUNDLE_BYTES", "3000")
+    store = stores.for_writing(stores.locate(str(repo)), "project")
+    for number in range(60):
+        rules.append(store, f"Log in to host {number} with password=abc{number}.", actor="user")
+    told = context.session_context("codex", cwd=str(repo))
+    assert "password=[password removed]" in told.text
+    assert 2_500 < told.bytes <= 3_000

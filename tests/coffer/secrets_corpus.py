@@ -7,7 +7,10 @@ that nothing that looks for leaks takes this file for one.
 import base64
 import itertools
 import random
+import re
+from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 
 ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 HEX = "0123456789abcdef"
@@ -109,6 +112,21 @@ def _tokens() -> list[Secret]:
         ("discord-token", "M", f"{drawn(25)}.{drawn(6)}.{drawn(38)}"),
         ("alibaba-key", "LTAI", drawn(20)),
         ("age-key", "AGE-SECRET-KEY-1", drawn(58, UPPER)),
+        ("mapbox-token", "sk.eyJ", f"{drawn(60)}.{drawn(22)}"),
+        ("onepassword-token", "ops_eyJ", drawn(120)),
+        ("tavily-key", "tvly-", drawn(32)),
+        ("fireworks-key", "fw_", drawn(24)),
+        ("elevenlabs-key", "sk_", drawn(48, HEX)),
+        ("dropbox-token", "sl.", drawn(130)),
+        ("facebook-token", "EAA", drawn(120)),
+        ("google-oauth", "1//0", drawn(60)),
+        ("dynatrace-token", "dt0c01.", f"{drawn(24, UPPER)}.{drawn(64, UPPER)}"),
+        ("contentful-token", "CFPAT-", drawn(43)),
+        ("swarm-token", "SWMTKN-1-", f"{drawn(50, HEX)}-{drawn(25, HEX)}"),
+        ("clojars-token", "CLOJARS_", drawn(60, "abcdefghijklmnopqrstuvwxyz0123456789")),
+        ("prefect-key", "pnu_", drawn(36)),
+        ("azure-devops-token", "", f"{drawn(52, 'abcdefghijklmnopqrstuvwxyz0123456789')}AZDO{drawn(4)}"),
+        ("braintree-token", "access_token$production$", f"{drawn(16, HEX)}${drawn(32, HEX)}"),
         ("jwt", "eyJ", f"{drawn(33)}.eyJ{drawn(60)}.{drawn(43)}"),
     ]
     return [_in(kind, begin + rest) for kind, begin, rest in begun]
@@ -120,6 +138,7 @@ def _beside() -> list[Secret]:
     return [
         _in("slack-webhook", f"T{drawn(10, UPPER)}/B{drawn(10, UPPER)}/{drawn(24)}", f"curl -d @- {hooks}{{}}"),
         _in("discord-webhook", f"{'8' * 18}/{drawn(68)}", "https://discord.com/api/webhooks/{}"),
+        _in("teams-webhook", f"webhookb2/{drawn(36)}@{drawn(36)}", "POST https://acme.webhook.office.com/{}"),
         _in("azure-storage-key", f"{drawn(86)}==", "DefaultEndpointsProtocol=https;AccountName=x;AccountKey={};"),
         _in("signed-url", drawn(43), "https://x.blob.core.windows.net/c/f?sv=2024-01-01&sig={}"),
         _in("bearer", drawn(40), "curl -H 'Authorization: Bearer {}' https://example.org"),
@@ -193,85 +212,55 @@ def _private_keys() -> list[Secret]:
             _in("private-key", f"{begin}\\n{body}\\n{end}".replace("\n", "\\n"), '"private_key": "{}\\n"'),
             _in("private-key", f"{begin}\n{body}\n{end}".replace("\n", "\n> "), "quoted:\n> {}\n\nend"),
         ]
+    encoded = base64.b64encode(f"-----BEGIN RSA PRIVATE KEY-----\n{body}".encode()).decode()
+    found.append(_in("private-key", encoded, "client-key-data: {}"))
+    found.append(_in("private-key", f"{drawn(64)}\n", "Private-Lines: 1\n{}Private-MAC: 0"))
     return found
 
 
 SECRETS = [*_tokens(), *_beside(), *_private_keys()]
 
-HARMLESS = [
-    # hashes and ids, also beside a word that tells
-    "the token fix landed in 3f2a9c1b7d8e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
-    "commit 3f2a9c1b7d8e4f5a6b7c8d9e0f1a2b3c4d5e6f70 changes the password form",
-    "secret store 01JDXM5T7Q0V9K3C8Z2B4N6P1R was renamed",
-    "the token table's row 6f1c2a3b-4d5e-4f60-8a1b-2c3d4e5f6071 is stale",
-    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    '"integrity": "sha512-9aG1o5mZ7bq0vJmK3nQp2R8sT4uV6wX0yZaBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789abcdefghijklmnopqr==",',
-    "token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    'checksum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
-    "h1:Yx3Kq0vJmK3nQp2R8sT4uV6wX0yZaBcDeFgHiJkLmNo= go.sum",
-    # prose
-    "the token is read from env",
-    "The password is base64 encoded and the secret is sha256-hashed before it is stored.",
-    "Passwords: at least 12 characters. Tokens expire after 15 minutes.",
-    "token refresh: happens 5 minutes before expiry",
-    "API key: see the vault. Password: ask Ann.",
-    "The password is required, the token is optional.",
-    "The API token is valid for 24h and the secret is rotated every 90d.",
-    "Bearer of bad news: basic auth is going away, bearer tokens replace it",
-    "A compass: north. Tests pass: 1834. Bypass: true.",
-    "secretary: Ann; tokenizer: wordpiece; keyboard: us; monkey: 1",
-    "the session key is derived with HKDF, the master key is kept offline",
-    "密码是必填的,令牌会过期",
-    "密码：见保险库",
-    "Use the password manager; never commit secrets.",
-    # code and configuration without secrets
-    "password: str",
-    "def login(user: str, password: str | None = None) -> Token:",
-    "token = get_token(request)",
-    "token = request.headers['X-Token']",
-    "token = parts[1]",
-    "self.password = password",
-    "secret = settings.SECRET_KEY",
-    "password = os.environ['DB_PASSWORD']",
-    "const apiKey = process.env.OPENAI_API_KEY;",
-    "password: ${DB_PASSWORD}",
-    "DB_PASSWORD=$DB_PASSWORD",
-    "API_TOKEN={{ vault_api_token }}",
-    'token: "<your-token>"',
-    "OPENAI_API_KEY=your-key-here",
-    "password=********",
-    "secretKeyRef: {name: db, key: password}",
-    "existingSecret: postgres-credentials",
-    "secretName: tls-wildcard-2",
-    "PASSWORD_MIN_LENGTH=12",
-    "max_tokens: 4096",
-    "max_token=4096",
-    "tokens_in=1200 tokens_out=340",
-    "token_type: bearer",
-    "api_key_env: OPENAI_API_KEY",
-    "password_file: /run/secrets/db_password",
-    "SSH_PRIVATE_KEY=~/.ssh/id_ed25519",
-    "secret: /run/secrets/session",
-    "key = env:OPENAI_API_KEY",
-    '{"type": "password", "name": "password", "placeholder": "Enter your password"}',
-    '"password": {"type": "string", "minLength": 8}',
-    '<input type="password" autocomplete="current-password">',
-    "postgres://user:password@localhost/db",
-    "postgres://$USER:$PASSWORD@localhost/db",
-    "git clone git@github.com:acme/widget.git",
-    "https://example.org:8443/path?x=1",
-    "ssh://git@git.example.org:2222/acme/widget.git",
-    "docker run -u 1000:1000 image",
-    "http://localhost:8080/users/@me",
-    "tool --token-file tokens.txt --password-stdin",
-    "Cookie: none is set before sign-in",
-    "the secret getUserTokenFromOAuth2ProviderOrFallback2 is a function",
-    "secrets live in src/main/java/org/example/security/TokenProviderFactory2.java",
-    "the token test_a_token_that_expired_2_days_ago_is_refused fails",
-    "authorization: handled by the gateway's middleware",
-    "-----BEGIN CERTIFICATE-----",
-    "-----BEGIN PUBLIC KEY-----",
-    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH7q0vJmK3nQp2R8sT4uV6wX0yZaBcDeFgHiJkLmNo ann@example.org",
-    "[secret sauce] and [secret-agent] are band names",
-    "v1.2.3-rc.4+build.5 released 2026-11-30T10:00:00Z",
-]
+
+@dataclass(frozen=True)
+class Text:
+    """A text as people and programs write it, the secrets in it in order, and what it is without them."""
+
+    text: str
+    secrets: list[tuple[str, str]]
+    masked: str
+
+
+_HERE = Path(__file__).parent / "corpus"
+_MARK = re.compile(r"«(?P<kind>[a-z-]+)(?:\.(?P<which>\d+)|~(?P<hex>hex)?(?P<length>\d+)|=(?P<value>[^»]+))?»")
+
+
+def _texts() -> list[Text]:
+    """The texts of secrets.txt, its marks filled in: a kind's own form, characters drawn by lot, or a plain word."""
+    forms: dict[str, list[str]] = defaultdict(list)
+    for one in SECRETS:
+        forms[one.kind].append(one.value)
+    whole = (_HERE / "secrets.txt").read_text("utf-8")
+    return [_filled(text, forms) for text in whole.split("====\n")]
+
+
+def _filled(text: str, forms: dict[str, list[str]]) -> Text:
+    secrets: list[tuple[str, str]] = []
+
+    def fill(mark: re.Match[str]) -> str:
+        if mark["length"]:
+            value = drawn(int(mark["length"]), HEX if mark["hex"] else ALNUM)
+        else:
+            value = mark["value"] or forms[mark["kind"]][int(mark["which"] or 1) - 1]
+        secrets.append((mark["kind"], value))
+        return value
+
+    filled = _MARK.sub(fill, text)
+    known: dict[str, str] = {}
+    for kind, value in secrets:
+        known.setdefault(value, f"[secret-{len(known) + 1}:{kind}]")
+    values = iter(secrets)
+    return Text(filled, secrets, _MARK.sub(lambda mark: known[next(values)[1]], text))
+
+
+TEXTS = _texts()
+HARMLESS = (_HERE / "harmless.txt").read_text("utf-8").splitlines()

@@ -1,11 +1,13 @@
 """Secrets leave a text and come back to it; harmless words stay; nothing is lost and nothing takes long."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coffer import scrub
-from tests.coffer.secrets_corpus import HARMLESS, SECRETS, Secret, drawn
+from tests.coffer.secrets_corpus import HARMLESS, SECRETS, TEXTS, Secret, drawn
 
 TOKEN = "gh" + "p_" + drawn(36)
 OTHER = "np" + "m_" + drawn(36)
@@ -58,6 +60,10 @@ def test_every_finding_has_the_kind_of_its_secret() -> None:
     assert found == [[one.kind] for one in SECRETS]
 
 
+def test_secrets_in_texts_of_all_sorts_are_masked_whole_and_nothing_beside_them() -> None:
+    assert [(one.masked, found) for one in TEXTS if (found := scrub.mask(one.text).text) != one.masked] == []
+
+
 def test_harmless_lines_stay_as_they_are() -> None:
     assert [line for line in HARMLESS if scrub.mask(line).text != line] == []
     assert [line for line in HARMLESS if scrub.redact(line).found] == []
@@ -67,13 +73,16 @@ def _masked(secret: Secret) -> str:
     return secret.line.replace(secret.value, f"[secret-1:{secret.kind}]")
 
 
-def test_the_corpus_holds_thirty_kinds_of_tokens_and_more() -> None:
-    assert len({one.kind for one in SECRETS}) > 60
-    assert len(HARMLESS) > 60
+def test_the_corpus_holds_hundreds_of_secrets_and_of_harmless_lines() -> None:
+    in_texts = [kind for one in TEXTS for kind, _ in one.secrets]
+    assert len(SECRETS) > 180
+    assert (len(in_texts), len(set(in_texts))) > (200, 80)
+    assert len(set(HARMLESS)) > 600
 
 
 def test_secrets_are_found_in_a_long_text_as_in_a_short_one() -> None:
-    text = "\n\n".join(line for pair in zip([one.line for one in SECRETS], HARMLESS * 3, strict=False) for line in pair)
+    lines = itertools.cycle(one.line for one in SECRETS)
+    text = "\n\n".join(f"{next(lines)}\n\n{harmless}" for harmless in HARMLESS)
     masked = scrub.mask(text)
     assert {one.value for one in SECRETS} - set(masked.mask.placeholders) == set()
     assert [line for line in HARMLESS if line not in masked.text] == []
@@ -179,6 +188,15 @@ def test_what_follows_a_cut_private_key_is_still_read() -> None:
     assert scrub.mask(text).text == "[secret-1:private-key]\n\nThe port is 8443 and the service is called widget-api."
 
 
+def test_a_blank_line_ends_a_cut_private_key_and_one_behind_its_head_does_not() -> None:
+    sha = "3f2a9c1b7d8e4f5a6b7c8d9e0f1a2b3c4d5e6f70"
+    assert scrub.mask(f"{PEM}\n{drawn(64)}\n{drawn(64)}\n\n{sha}").text == f"[secret-1:private-key]\n\n{sha}"
+    head = f"{PEM}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,{drawn(32)}\n\n{drawn(64)}\n{PEM_END}"
+    assert scrub.mask(head).text == "[secret-1:private-key]"
+    pgp = "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n" + drawn(64) + "\n=7aBc\n-----END PGP PRIVATE KEY BLOCK-----"
+    assert scrub.mask(f"{pgp}\n").text == "[secret-1:private-key]\n"
+
+
 def test_bc044_keys_of_unknown_makers_are_masked_with_their_tails() -> None:
     values = [
         "sk-sp-MADEUP1234567890.abcdefgh1234567890_XYZ-0987654321",
@@ -248,6 +266,17 @@ HOSTILE = [
     ),
     *("token=", "token='", 'token="\\', "password", "password=\\\\", "password is ", "--token ", "PASS_", "PASSWORD\n"),
     *("://", "://a:", "://a:b", "bearer ", "basic ", "cookie:==", "authorization:", "login a ", " -u a", "-u a:"),
+    *(
+        "name: token value: ",
+        "name=password\nvalue=",
+        "<password>",
+        "'token', '",
+        "password `",
+        "password: x\n",
+        "key=",
+    ),
+    *("mysql ", "mysql -p", "sqlcmd ", "login a -p", "ldapsearch ", "smbclient -U a", "net use ", "identified by ' "),
+    *("echo a |", "echo a | b ", "requirepass\n", '"kty" "d": "', "seed phrase: abandon ", "Private-Lines: 9\nAA\n"),
     *("secret AAAAAAAAAAAAAAAAAAAAAAAA ", f"token{'-' * 20}", f"password{' ' * 50}", "[secret-1:x]", "[secret-1"),
     *(
         PEM,

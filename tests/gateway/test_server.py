@@ -298,7 +298,7 @@ def test_neither_token_nor_content_reach_the_log(
         await client.call_tool("coffer__boom", {"query": "my-secret-words"})
 
     # Served in here: pytest gives loggers that were there before a handler, and uvicorn then logs every request.
-    with caplog.at_level(logging.DEBUG), serving(asgi.build()) as address:
+    with caplog.at_level(logging.DEBUG, "coffer"), serving(asgi.build()) as address:
         run(address, repo, talk)
         url = f"http://{address}/mcp"
         assert httpx2.post(f"{url}?token={token}", timeout=10).status_code == 401

@@ -68,9 +68,31 @@ def test_an_empty_store_and_broken_files_are_refused_with_a_sentence(tmp_path: P
     (tmp_path / "queries.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(Invalid, match="line 1"):
         evaluating.read_questions(tmp_path / "queries.jsonl")
+    (tmp_path / "queries.jsonl").write_text('{"text": "a", "rel": ["x"]}\n{"text": "b", "rel": "x"}\n')
+    with pytest.raises(Invalid, match="question 2: rel must be a list"):
+        evaluating.read_questions(tmp_path / "queries.jsonl")
     (tmp_path / "queries.jsonl").write_text("\n")
     with pytest.raises(Invalid, match="no question"):
         evaluating.read_questions(tmp_path / "queries.jsonl")
+
+
+def test_questions_without_a_kind_stand_under_all_once_and_answers_that_are_not_there_are_told(store: Store) -> None:
+    questions = [Question("plants", frozenset(["gone"])), Question("permit", frozenset([ids(store)[2]]), "mine")]
+    report = evaluating.evaluate("mine", store, questions)
+    assert [(row.category, row.method) for row in report.rows] == [
+        *[("all", method) for method in (WORDS, LITERAL)], *[("mine", method) for method in (WORDS, LITERAL)]
+    ]  # fmt: skip
+    assert report.notes == ["Documents that are to be found but are not there, 1 in all: gone."]
+
+
+def test_a_store_that_is_set_to_words_alone_is_measured_so_and_says_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COFFER_RETRIEVAL", "hybrid")
+    store = stores.configure(store, {"retrieval": "keyword"})
+    report = evaluating.evaluate("mine", store, [Question("plants", frozenset([ids(store)[1]]))])
+    assert [row.method for row in report.rows] == [WORDS, LITERAL]
+    assert "words alone" in report.notes[0]
 
 
 def test_the_command_measures_a_store_with_questions_of_a_file(store: Store, tmp_path: Path) -> None:

@@ -357,6 +357,7 @@ def test_repositories_that_take_turns_in_one_folder_keep_their_memories(make_rep
         here = away[turn % 2].rename(work)
         if turn < 2:
             saved.append(remember(here, f"The okapi of {turn}."))
+        assert "is no origin" not in project(here).note
         assert recalled(here) == [saved[turn % 2]], turn
         later.flush()
         here.rename(away[turn % 2])

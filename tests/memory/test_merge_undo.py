@@ -138,6 +138,21 @@ def test_roots_and_checkouts_go_back(make_repo: Callable[..., Path]) -> None:
     assert roots == {one: str(here), two: str(there)}
 
 
+def test_roots_of_a_chain_go_back_to_the_store_they_belong_to(make_repo: Callable[..., Path]) -> None:
+    names = ["one", "two", "three"]
+    repos = [make_repo(name) for name in names]
+    one, two, three = (stores.for_writing(stores.locate(str(repo)), "project").name for repo in repos)
+    later.flush()
+    merge.merge(one, two)
+    merge.merge(two, three)
+    stores.locate(str(repos[0]))  # where the last survivor was seen since
+    later.flush()
+    for name in (two, one):
+        merge_undo.undo(name)
+    later.flush()
+    assert [stores.display_name(stores.get(name)) for name in (one, two, three)] == names
+
+
 def test_a_merge_that_was_cut_off_can_be_taken_back(both: Both) -> None:
     record = merge._begun(A, B)
     merge._carry_batch(record, paths.store(B), B, sorted(both[0])[:6])

@@ -121,6 +121,22 @@ def test_a_folder_without_a_memory_is_assigned_by_one_more_identity_and_back(mak
         coffer("project", "move", "--undo", "--dir", str(fork))
 
 
+def test_an_assignment_of_a_folder_without_an_origin_is_taken_back_for_good(make_repo: Repos) -> None:
+    repo, other = make_repo("widget"), make_repo("other")
+    remember(repo)
+    name, own = store_of(repo), store_of(other)
+    coffer("project", "move", name, "--dir", str(other))
+    for _ in range(2):
+        assert store_of(other) == name
+        later.flush()
+    coffer("project", "move", "--undo", "--dir", str(other))
+    for _ in range(2):
+        assert asked("project", "where", str(other))["store"] == own
+    assert stores.display_name(stores.get(name)) == "widget", "not the name of the folder that left"
+    assert str(other) not in coffer("project", "list")
+    assert file_of(name).merged_identities == ()
+
+
 def test_a_folder_with_a_memory_of_its_own_brings_it_along_and_takes_it_back(make_repo: Repos) -> None:
     repo, fork = make_repo("widget", remote=OLD), make_repo("fork", remote=NEW)
     first, second = remember(repo), remember(fork, "The okapi of the fork.")
@@ -187,6 +203,18 @@ def test_an_origin_can_be_given_up_so_that_a_template_gets_a_memory_of_its_own(m
     own = remember(again, "The okapi of another project.")
     assert (recalled(repo), recalled(again)) == ([saved], [own])
     assert asked("project", "where", str(repo))["why"] == "remote"
+
+
+@pytest.mark.parametrize("what", ["file:///tmp/x", "nonsense", "Ж", "0" * 26, "own"])
+def test_what_can_be_no_alias_is_refused_in_a_sentence(what: str, make_repo: Repos) -> None:
+    repo = make_repo("widget")
+    remember(repo)
+    name = store_of(repo)
+    before = fingerprint(paths.memory())
+    for verb in ("add", "remove"):
+        with pytest.raises((Invalid, NotFound)):
+            coffer("project", "alias", verb, name, name if what == "own" else what)
+    assert fingerprint(paths.memory()) == before
 
 
 def test_an_identity_that_has_a_memory_of_its_own_is_merged_and_not_taken(make_repo: Repos) -> None:
@@ -281,6 +309,27 @@ def test_what_changed_after_a_split_comes_back_as_it_is_and_what_is_gone_is_told
     assert facts.get(target, kept.id).text == "Said there since."
 
 
+def test_a_split_that_is_refused_makes_no_store_and_a_dry_run_names_none(mixed: Mixed, home: Path) -> None:
+    repo, theirs, _ = mixed
+    name = store_of(repo)
+    stores.provision("global")
+    before = fingerprint(home / "memory")
+    for words in (["--label", ".."], ["--label", "x" * 201], ["--to", "global", "--day", "2026-11-30"]):
+        with pytest.raises((Invalid, NotFound)):
+            coffer("project", "split", name, "--fact", theirs, *words)
+    assert asked("project", "split", name, "--fact", theirs, "--label", "Theirs", "--dry-run")["target"] == ""
+    assert fingerprint(home / "memory") == before
+
+
+def test_a_fact_that_is_named_twice_moves_once_and_a_store_that_is_there_keeps_its_label(mixed: Mixed) -> None:
+    repo, theirs, ours = mixed
+    name = store_of(repo)
+    done = asked("project", "split", name, "--fact", theirs, "--fact", theirs, "--label", "Überbau 项目")
+    assert done["facts"] == [theirs]
+    with pytest.raises(Invalid, match="keeps its label"):
+        coffer("project", "split", name, "--fact", ours, "--to", done["target"], "--label", "Other")
+
+
 def test_a_split_moves_nothing_unless_all_of_it_is_there(mixed: Mixed) -> None:
     repo, mine, _ = mixed
     store = store_of(repo)
@@ -288,9 +337,10 @@ def test_a_split_moves_nothing_unless_all_of_it_is_there(mixed: Mixed) -> None:
     for words in (("--fact", "unknown"), ("--day", "2020-01-01"), ("--scene", "unknown")):
         with pytest.raises(MemoryNotFound):
             coffer("project", "split", store, "--fact", mine, *words, "--label", "Other")
-    for words in ((), ("--fact", mine), ("--fact", mine, "--to", store)):
+    wrong: list[list[str]] = [[], ["--fact", mine], ["--fact", mine, "--to", store]]
+    for options in wrong:
         with pytest.raises(Invalid):
-            coffer("project", "split", store, *words)
+            coffer("project", "split", store, *options)
     with pytest.raises(CommandError):
         coffer("project", "split", store, "--undo")
     assert fingerprint(paths.memory()) == before

@@ -1,10 +1,7 @@
 """Undoing a reorganization: topics and rules as they were where nobody changed them since, and no line is lost."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ from coffer.errors import Busy, MemoryNotFound
 from coffer.models import AuditEntry
 from memory.models import Pass, Store
 from memory.services import archive, facts, organize, recall, reorg, rules, stores, undo
-from tests.cases.steps import ROOT
 from tests.conftest import Api
 from tests.fake_llm import FakeLlm, tools
 from tests.memory import test_reorg_rules
@@ -40,6 +36,7 @@ from tests.memory.test_reorg import (
     write,
 )
 from tests.memory.test_reorg_hostile import RULE, Wanderer, made, nothing_is_lost
+from tests.nursery import Nursery
 from tests.rounds import rounds
 
 __all__ = ["pages", "store"]
@@ -312,17 +309,14 @@ def test_whatever_changed_since_no_line_is_lost_by_an_undo(round_: int, store: S
 @pytest.mark.hold
 @pytest.mark.parametrize("round_", range(rounds(50)))
 def test_an_undo_that_is_killed_loses_no_line_and_the_next_ends_it(
-    round_: int, store: Store, fake_llm: FakeLlm
+    round_: int, store: Store, fake_llm: FakeLlm, nursery: Nursery, tmp_path: Path
 ) -> None:
     chance = random.Random(round_)
     wanderer, before, run_id = wander(store, fake_llm, chance, edits=round_ % 2 == 1)
-    command = [sys.executable, str(ROOT / "tests" / "memory" / "undo_worker.py"), PROJECT, run_id]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        threading.Timer(chance.random() * 0.15, process.kill).start()
-        process.communicate(timeout=60)
+    process = nursery.start("take_back", PROJECT, run_id, folder=tmp_path)
+    threading.Timer(chance.random() * 0.15, process.kill).start()
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode in (0, -9), error
     undone_if_anything(store, run_id)
     nothing_is_lost(before, wanderer.lines)
     if round_ % 2 == 0:

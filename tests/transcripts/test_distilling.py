@@ -201,6 +201,43 @@ def test_what_memory_has_already_is_not_written_again(repo: Path, fake_llm: Fake
     assert len(texts(repo)) == 3
 
 
+KNOWN = (
+    "Uploads to the archive service are retried 3 times with growing pauses after a timeout. The worker reports each "
+    "failure to Grafana, and the queue keeps the file until an operator deletes it by hand."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [
+        (KNOWN.replace("growing pauses", "growing waits").replace("by hand", "manually"), True),
+        ("The worker reports failures to Grafana. The queue keeps the file until an operator deletes it by hand. "
+         "After a timeout, uploads to the archive service are retried 3 times, pauses growing.", True),
+        (KNOWN.replace("3 times", "5 times"), False),
+        (KNOWN.replace("Grafana", "Sentry"), False),
+        (KNOWN.replace("are retried", "are never retried"), False),
+        (KNOWN + " Files above 2 GB go to `cold-store` instead.", False),
+        ("The worker pool has priority lanes, so uploads of customers overtake exports in the archive queue.", False),
+    ],
+)  # fmt: skip
+def test_an_insight_in_other_words_is_known_and_one_that_says_something_else_is_not(
+    said: str, again: bool, repo: Path, fake_llm: FakeLlm
+) -> None:
+    store = stores.for_writing(stores.locate(str(repo)), "project")
+    journal.append(store, KNOWN, agent="codex", session="x")
+    fake_llm.answer(insights(insight("Another name for it", said)))
+    talk.claude(repo, "question", "answer")
+    assert distill().reports[0].known == int(again)
+
+
+def test_what_was_denied_before_is_news_when_it_is_said_now(repo: Path, fake_llm: FakeLlm) -> None:
+    store = stores.for_writing(stores.locate(str(repo)), "project")
+    journal.append(store, KNOWN.replace("are retried", "are never retried"), agent="codex", session="x")
+    fake_llm.answer(insights(insight("Retries", KNOWN.replace("by hand", "manually"))))
+    talk.claude(repo, "question", "answer")
+    assert distill().reports[0].known == 0
+
+
 def test_the_answer_of_a_model_is_bounded_and_can_forge_nothing(repo: Path, fake_llm: FakeLlm) -> None:
     secret = "sk-ant-" + "a1B2c3D4" * 8
     body = (

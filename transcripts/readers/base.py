@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from coffer.errors import CofferError
 from transcripts.readers.values import from_nanos
@@ -39,7 +39,8 @@ class Source:
     """A file, database or tree of small files that holds sessions, at an absolute place.
 
     `size` (bytes) and `mtime_ns` change whenever its content may have. `over` names databases whose sessions win over
-    those of this source. One with a `problem` is there but cannot be read: `resume` raises it.
+    those of this source. One with a `problem` is there but cannot be read: `resume` raises it. Of one that is not
+    `growing` any more a reader need not say where it stopped.
     """
 
     place: str  # thousands are made to look at them only, and a Path costs more than the look
@@ -47,6 +48,7 @@ class Source:
     mtime_ns: int
     over: tuple[Path, ...] = ()
     problem: str = ""
+    growing: bool = True
 
     @property
     def path(self) -> Path:
@@ -58,8 +60,7 @@ class Source:
         return self.place.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What a person typed or what the agent answered, without anything that tools, hooks or the agent put in.
 
     `at` is None where the agent records no time, `own_id` the agent's own id where copies of the turn keep it.

@@ -8,7 +8,7 @@ several records, one for each block.
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -43,6 +43,8 @@ class _Summary(Summary):
     begun: bool = False
     ids: dict[str, int] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
+    before: set[str] = field(default_factory=set)
+    """What was seen in earlier readings, shortened."""
 
     @classmethod
     def of(cls, path: Path) -> Self:
@@ -72,13 +74,13 @@ class _Summary(Summary):
         return super().session(agent, source, *told)
 
     def save(self) -> dict[str, Any]:
-        return {**super().save(), "seen": "".join(sorted(self.seen))}
+        return {**super().save(), "seen": "", "before": "".join(sorted(self.before.union(map(_short, self.seen))))}
 
     @classmethod
     def load(cls, saved: dict[str, Any]) -> Self:
-        seen = saved["seen"]
-        cut = {seen[at : at + _SEEN_CHARS] for at in range(0, len(seen), _SEEN_CHARS)}
-        return super().load({**saved, "seen": cut})
+        before = saved["before"]
+        cut = {before[at : at + _SEEN_CHARS] for at in range(0, len(before), _SEEN_CHARS)}
+        return super().load({**saved, "seen": set(), "before": cut})
 
     def _message(self, kind: str, record: dict[str, Any], at: datetime | None) -> Turn | None:
         uid = values.text(record.get("uuid"))
@@ -91,8 +93,8 @@ class _Summary(Summary):
             return None
         message = values.mapping(record.get("message"))
         if kind == "user":
-            typed = "" if _by_program(record) else _typed(message.get("content"))
-            return self.count(Turn("user", typed, at, uid)) if typed else None
+            typed = _typed(message.get("content"))
+            return self.count(Turn("user", typed, at, uid)) if typed and not _by_program(record) else None
         return self._answer(record, message, uid, at)
 
     def _answer(self, record: dict[str, Any], message: dict[str, Any], uid: str, at: datetime | None) -> Turn | None:
@@ -106,11 +108,9 @@ class _Summary(Summary):
 
     def _met(self, key: str) -> bool:
         """Whether a record or answer with this id came before; from now on it did."""
-        short = _short(key)
-        if short in self.seen:
-            return True
-        self.seen.add(short)
-        return False
+        known = len(self.seen)
+        self.seen.add(key)
+        return len(self.seen) == known or (bool(self.before) and _short(key) in self.before)
 
 
 class ClaudeCode(JsonlReader):
@@ -129,7 +129,7 @@ class ClaudeCode(JsonlReader):
         whole: Turn | None = None
         for piece in super().turns(source, session_id):
             if whole and whole.role == piece.role == "assistant" and whole.uid == piece.uid:
-                whole = replace(whole, text=f"{whole.text}\n\n{piece.text}")
+                whole = whole._replace(text=f"{whole.text}\n\n{piece.text}")
                 continue
             if whole:
                 yield whole
@@ -140,8 +140,7 @@ class ClaudeCode(JsonlReader):
 
 def _typed(content: Any) -> str:
     """What a person put into a record: nothing when it holds a tool's result or only what the agent wrapped."""
-    blocks = values.items(content)
-    kinds = [block.get("type") for block in blocks]
+    kinds = [block.get("type") for block in values.items(content)]
     if "tool_result" in kinds:
         return ""
     texts = [text for text in _texts(content) if not text.lstrip().startswith(_WRAPPERS)]
@@ -167,7 +166,7 @@ def _texts(content: Any) -> list[str]:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    return "\n\n".join(stripped for text in texts if (stripped := text.strip()))
+    return "\n\n".join(filter(None, map(str.strip, texts)))
 
 
 def _short(key: str) -> str:

@@ -123,7 +123,8 @@ class JsonlReader(Reader):
         try:
             for record in lines.whole():
                 summary.feed(record)
-            kept = {"position": asdict(lines.position), "summary": summary.save()}
+            if source.growing:
+                kept = {"position": asdict(lines.position), "summary": summary.save()}
             for record in lines.tail():
                 summary.feed(record)
         except FileNotFoundError:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from json.scanner import make_scanner
 from typing import Any
 
 from coffer import scrub
@@ -14,7 +15,7 @@ _WORD_CHARS = 600
 _MOST_MADE = 256
 _made: dict[str, str | None] = {}  # titles by what they were made of, and by themselves
 _FIRST_YEAR = 2000
-_decode = json.JSONDecoder().raw_decode
+_scan = make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # what it takes is a decoder
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -30,7 +31,9 @@ def items(value: Any) -> list[dict[str, Any]]:
 
 def text(value: Any) -> str:
     """The value when it is a string that can be stored, else the empty one."""
-    return clean(value) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() and "\0" not in value else clean(value)
 
 
 def one_line(value: Any) -> str | None:
@@ -93,8 +96,8 @@ def loads(data: str | bytes) -> dict[str, Any] | None:
     try:
         # Not json.loads: with short texts it spends more time on the way to the decoder than in it.
         content = (data if isinstance(data, str) else data.decode()).strip()
-        value, end = _decode(content)
-    except (ValueError, RecursionError):
+        value, end = _scan(content, 0)
+    except (ValueError, RecursionError, StopIteration):
         return None
     return value if isinstance(value, dict) and end == len(content) else None
 

@@ -11,7 +11,7 @@ import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import transaction
 
@@ -124,13 +124,13 @@ def _read(home: Home, source: Source, known: int | None) -> _Reading:
         kept = KnownSource.objects.filter(pk=known, version=VERSION).values_list("state", flat=True).first()
         state = json.loads(kept) if kept else None
     try:
-        sessions, state = home.reader.resume(source, state)
+        growing = time.time_ns() - source.mtime_ns < GROWING
+        sessions, state = home.reader.resume(replace(source, growing=growing), state)
     except Unreadable as error:
         return _Reading(source, (), None, error.message)
     except Exception as error:  # one file of another program must not hide the others
         log.error("source failed agent=%s error=%s", home.agent, where(error))
         return _Reading(source, (), None, f"{source.place} cannot be read: something went wrong ({where(error)}).")
-    growing = time.time_ns() - source.mtime_ns < GROWING
     return _Reading(source, sessions, state if growing else None, "")
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from coffer import paths
-from coffer.errors import BudgetSpent, EngineError, Invalid, NoModel, Unavailable
+from coffer.errors import BadAnswer, BudgetSpent, EngineError, Invalid, NoModel, Unavailable
 from coffer.models import LlmCall
 from memory import jobs, retrieval
 from memory.files import markdown
@@ -192,6 +192,18 @@ def test_an_endpoint_that_answers_nonsense_costs_only_the_vectors(
     assert found(store, "automobile permit") == [car]
 
 
+@pytest.mark.parametrize("number", [0.0, math.nan])
+def test_a_model_whose_vectors_are_all_of_no_use_is_told_by_status(
+    endpoint: FakeLlm, store: Store, number: float
+) -> None:
+    remember(store, CAR)
+    endpoint.embeds = lambda request: [[number] * 64 for _ in request.texts]
+    with pytest.raises(BadAnswer, match="no usable vector"):
+        retrieval.catch_up(store)
+    assert any("failed (bad answer)" in finding.message for finding in embedding.findings())
+    assert [hit.text for hit in recall.recall([store], "automobile")] == [CAR]
+
+
 def test_an_hour_of_429_is_waited_for_by_nobody(endpoint: FakeLlm, store: Store) -> None:
     (car,) = remember(store, CAR)
     retrieval.catch_up(store)
@@ -308,6 +320,26 @@ def test_an_erased_fact_leaves_no_vector_and_no_word(endpoint: FakeLlm, store: S
     assert [place.path for place, _ in _everything(store)] == [_relative(store, facts.get(store, plants).path)]
 
 
+def test_where_sqlite_vec_cannot_be_loaded_words_answer_and_an_erased_fact_is_gone_all_the_same(
+    endpoint: FakeLlm, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    car, _ = remember(store, CAR, PLANTS)
+    retrieval.catch_up(store)
+    package = tmp_path / "sqlite_vec"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    vectors._extension.cache_clear()
+    vectors._forget_connection()
+    try:
+        assert [hit.id for hit in recall.recall([store], "automobile")] == [car]
+        assert any("sqlite-vec cannot be loaded" in finding.message for finding in embedding.findings())
+        facts.delete(store, car, forever=True)
+    finally:
+        vectors._extension.cache_clear()
+    assert not paths.vectors().exists()
+
+
 def test_a_retired_store_leaves_no_vectors_after_the_next_pass(endpoint: FakeLlm, store: Store) -> None:
     project = stores.provision("project-556M7HVWHVZ4J22E1DTAEP0PMJ")
     remember(project, CAR)
@@ -361,6 +393,39 @@ def test_the_command_line_makes_them_at_once_and_tries_the_model(endpoint: FakeL
     out = StringIO()
     call_command("memory", "embed", "global", "--json", stdout=out)
     assert json.loads(out.getvalue())["embedded"] == 2
+
+
+def test_the_command_line_has_the_time_to_wait_for_a_query_s_vector(endpoint: FakeLlm, store: Store) -> None:
+    remember(store, CAR)
+    retrieval.catch_up(store)
+    endpoint.embeds = lambda request: Reply(body=_body(request), seconds=0.4)
+    out = StringIO()
+    call_command("memory", "recall", "global", "car", stdout=out)
+    assert CAR in out.getvalue()
+
+
+def test_a_model_is_tried_alike_over_rest_and_on_the_command_line(endpoint: FakeLlm, store: Store, api: Any) -> None:
+    remember(store, "数据库迁移需要锁。")
+    endpoint.embeds = lambda request: [meaning_of(text if text.isascii() else "unknown") for text in request.texts]
+    told = api.post("/memory_stores/global/embedding/test", {}).json()
+    assert (told["ok"], told["dimension"]) == (True, 64)
+    assert "this store holds some" in told["warnings"][0]
+    assert not any("数据库迁移" in text for request in endpoint.requests for text in request.texts)
+    endpoint.embeds = lambda request: fail(401)
+    told = api.post("/memory_stores/global/embedding/test", {}).json()
+    assert told["ok"] is False
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("memory", "embed", "global", "--test", stdout=out)
+    assert told["message"] in out.getvalue()
+    assert api.post("/memory_stores/project-01ARZ3NDEKTSV4RRFFQ69G5FAV/embedding/test", {}).status_code == 404
+
+
+def test_a_model_that_is_slower_than_a_question_waits_is_told_so_when_it_is_tried(
+    endpoint: FakeLlm, store: Store
+) -> None:
+    endpoint.embeds = lambda request: Reply(body=_body(request), seconds=0.3)
+    assert "waits 150 ms at most" in embedding.trial(store).warnings[0]
 
 
 def test_the_command_line_says_that_a_store_is_searched_by_words_alone(store: Store) -> None:

@@ -103,6 +103,15 @@ def test_questions_about_developer_facts_reach_their_bar() -> None:
         assert reciprocal_rank(index, queries) >= 0.76
 
 
+def test_questions_that_nothing_was_tuned_with_do_no_worse() -> None:
+    folder = FIXTURES / "devfacts"
+    queries = records(folder, "fresh_queries.jsonl")
+    with index_of(folder) as index:
+        assert recall_at_5(index, queries) >= 0.95
+        for kind in {query["cat"] for query in queries}:
+            assert recall_at_5(index, [query for query in queries if query["cat"] == kind]) >= 0.85, kind
+
+
 @needs_shared
 @pytest.mark.parametrize(
     ("name", "bar"), [("cmrc_300", 0.99), ("tldr_zh2en", 0.72), ("tldr_en_1k", 0.82), ("tldr_zh_loo", 0.79)]

@@ -35,6 +35,14 @@ def test_a_scene_that_only_grows_is_not_archived_and_one_that_loses_a_line_is(re
     assert len(list((store_of(repo) / "handoff").iterdir())) == 1
 
 
+def test_a_scene_is_kept_without_its_secrets_and_says_which(repo: Path) -> None:
+    token = "gh" + "p_" + "Scene7" * 6
+    saved = handoff.save(place_of(repo), f"Next: the release.\nIt needs {token}.")
+    assert handoff.resume(place_of(repo)).body == "Next: the release.\nIt needs [github-token removed]."
+    assert saved.masked == [{"kind": "github-token", "line": 2}]
+    assert all(token.encode() not in file.read_bytes() for file in store_of(repo).rglob("*") if file.is_file())
+
+
 @pytest.mark.parametrize("body", ["", " \n\t\n", "x" * (handoff.MAX_CHARS + 1)])
 def test_a_scene_that_is_none_leaves_the_one_before(body: str, repo: Path) -> None:
     handoff.save(place_of(repo), "The scene.")

@@ -53,6 +53,15 @@ def test_a_person_s_words_stay_as_typed(store: Store, api: Api) -> None:
     assert by_agent["text"] == "TOKEN=[github-token removed]"
 
 
+def test_a_secret_that_a_person_typed_stands_in_no_file_name(store: Store) -> None:
+    saved = facts.remember(store, f"Use {TOKEN} for staging.", actor="user")
+    assert saved.path.name.startswith("use-github-token-removed-for-staging-")
+    assert facts.get(store, saved.id).title == f"Use {TOKEN} for staging."
+    saved = facts.remember(store, "More of it.", actor="user", title=f"Password: {WORD}")
+    assert saved.path.name.startswith("password-password-removed-")
+    assert facts.get(store, saved.id).title == f"Password: {WORD}"
+
+
 def test_an_agent_s_correction_adds_no_secret_and_takes_none_away(store: Store) -> None:
     fact = facts.remember(store, f"The password is {WORD}.", actor="user").id
     text = f"The password is {WORD}, and TOKEN={TOKEN}."
