@@ -23,7 +23,7 @@ from memory.files import markdown, ulid
 from memory.models import Store
 from memory.services import archive, facts, organize, stores, topics, writes
 
-NOTES = 30  # that one pass files
+NOTES = 60  # that one pass files
 _SHOWN = re.compile(r'<(document) \w+ slug="([^"]*)"[^>]*>\n(.*?)\n</document \w+>', re.DOTALL)
 _NOTE = re.compile(r"<note (\w+)>\n(.*?)\n</note \1>", re.DOTALL)
 
@@ -126,13 +126,13 @@ def beside_a_pass(model: Endpoint, agent: Agent, rounds: int) -> Iterator[Figure
 
 
 def _rewrite(store: Store, path: str) -> None:
-    """Durably, and as Coffer replaces any topic: the version before is in the archive."""
+    """As every change is made: the version before archived, durable, indexed, noted in the audit trail."""
     topic = topics.read(store, path)
     if topic is not None:
         data = topics.changed(topic, f"{topic.body}\n\nOne more line.")
         with stores.write_lock(store) as folder:
             archive.replace(folder, path, expected_sha256=topic.sha256, data=data, why="bench")
-        writes.index(store, [path])
+        writes.settle(store, [path], "fact_edited", topic.ref, "user", characters=len(data))
 
 
 def _topics(size: int, rng: random.Random) -> Store:

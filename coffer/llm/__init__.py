@@ -86,13 +86,15 @@ def model(purpose: str = "organize") -> str | None:
 def complete_json(purpose: str, *, system: str, user: str, required: Mapping[str, type], store: str = "") -> Answer:
     """Ask for one JSON object that has the required keys, each with a value of its type.
 
-    ``purpose`` is a word such as organize, reorg, merge, rules or distill: what begins with distill needs the
-    permission to distill, all else that to organize. Raises NoModel, BudgetSpent, Refused (stop the pass), Unavailable
-    (try later), BadAnswer (skip the item) or Cancelled (Coffer is stopping).
+    ``system`` is the program's own text, the same each time. ``purpose`` is a word such as organize, reorg, merge or
+    distill: what begins with distill needs the permission to distill, all else that to organize. Raises NoModel,
+    BudgetSpent, Refused (stop the pass), Unavailable (try later), BadAnswer (skip the item) or Cancelled (Coffer is
+    stopping).
     """
     with conversation.begin(purpose, store=store) as talk:
-        said = talk.out(f"{system}\n\n{_FORM.format(', '.join(required))}", user)
-        messages = [{"role": role, "content": text} for role, text in zip(("system", "user"), said, strict=True)]
+        (theirs,) = talk.out(user)
+        ours = talk.own(f"{system}\n\n{_FORM.format(', '.join(required))}")
+        messages = [{"role": "system", "content": ours}, {"role": "user", "content": theirs}]
         with talk.asking(messages, json_mode=talk.connection.json_mode is not False) as reply:
             data = talk.back(answers.parse(reply.text, required))
         return Answer(data, talk.connection.model, reply.tokens_in or 0, reply.tokens_out or 0)

@@ -40,6 +40,13 @@ class Conversation:
         self._sent += sent
         return sent
 
+    def own(self, text: str) -> str:
+        """A text of the program itself, which holds no secret but one that another text has betrayed by now."""
+        if self._mask != scrub.Mask():
+            return self.out(text)[0]
+        self._sent.append(text)
+        return text
+
     def back(self, value: Any) -> Any:
         """A JSON value with our secrets in place again and new ones taken out. Raises BadAnswer."""
         if isinstance(value, str):

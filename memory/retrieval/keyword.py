@@ -7,7 +7,7 @@ Every function takes a plain `sqlite3.Connection` and leaves transactions to the
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memory.retrieval import glossary
 from memory.retrieval.analyser import JOINTS, bigrams, cjk_runs, index_text, is_cjk, query_terms
@@ -19,6 +19,8 @@ Row = tuple[int, str, str, str, str]
 MIN_REPAIRED_CHARS, MAX_REPAIRED_CHARS = 4, 24
 MAX_REPAIRED_TERMS = 3
 MAX_REPAIRS = 3
+_ENOUGH = 12  # rows, to choose a few documents from
+_TELLING = 4  # a word tells something that at most one row in so many holds
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 _CREATE = f"""
@@ -33,6 +35,13 @@ _ADD = "INSERT OR REPLACE INTO memory_fts(rowid, scope, title, body, ctx) VALUES
 _SEARCH = """
 SELECT rowid, -bm25(memory_fts, 0.0, 2.0, 1.0, 0.3) AS score
 FROM memory_fts WHERE memory_fts MATCH ? ORDER BY score DESC LIMIT ?
+"""
+# The same of one kind of document: asked here, because the best of all kinds may hold none of it.
+_SEARCH_KIND = """
+SELECT memory_fts.rowid, -bm25(memory_fts, 0.0, 2.0, 1.0, 0.3) AS score FROM memory_fts
+CROSS JOIN memory_chunk AS chunk ON chunk.id = memory_fts.rowid
+CROSS JOIN memory_document AS document ON document.id = chunk.document_id
+WHERE memory_fts MATCH ? AND document.kind = ? ORDER BY score DESC LIMIT ?
 """
 _KNOWN = """
 SELECT value FROM json_each(?)
@@ -117,6 +126,26 @@ def search(con: sqlite3.Connection, query: Query, scopes: Sequence[str], limit: 
     return con.execute(_SEARCH, (expression, limit)).fetchall() if expression else []
 
 
+def search_kind(
+    con: sqlite3.Connection, query: Query, scopes: Sequence[str], limit: int, kind: str
+) -> list[tuple[int, float]]:
+    """Return the same of one kind of document for a long text, which is no person's query: nothing in it is repaired.
+
+    Words that many rows hold tell little and cost most. They are asked for only where the others find too few.
+    """
+    if not query.terms or not scopes or limit < 1:
+        return []
+    where = within(scopes)
+    reading = _read(con, query, where, most_typos=0)
+    most = _count(con, where) // _TELLING
+    telling = [term for term in reading.asked if _count(con, f"{where} AND {_phrase(term)}") <= most]
+    found: list[tuple[int, float]] = []
+    for chosen in (replace(reading, asked=tuple(telling)), reading):
+        if len(found) < min(limit, _ENOUGH) and (expression := _expression(where, chosen)):
+            found = con.execute(_SEARCH_KIND, (expression, kind, limit)).fetchall()
+    return found
+
+
 def bare(con: sqlite3.Connection, expression: str, limit: int) -> None:
     """Run the query of an expression and do nothing with its rows."""
     con.execute(_SEARCH, (expression or '""', limit)).fetchall()
@@ -125,12 +154,7 @@ def bare(con: sqlite3.Connection, expression: str, limit: int) -> None:
 def match_expression(con: sqlite3.Connection, query: Query, scopes: Sequence[str]) -> str:
     """Return the FTS5 expression for a query, or an empty one when no row of the scopes holds any of its words."""
     where = within(scopes)
-    reading = _read(con, query, where)
-    asked, guessed = [list(map(_phrase, words)) for words in (reading.likeliest, reading.guessed)]
-    if not asked and not guessed:
-        return ""
-    # BM25 adds up phrase by phrase, so a word written twice weighs twice: what was asked beats what was guessed.
-    return f"{where} AND ({' OR '.join(asked * 2 + guessed if guessed else asked)})"
+    return _expression(where, _read(con, query, where))
 
 
 def read(con: sqlite3.Connection, query: Query, scopes: Sequence[str]) -> Reading:
@@ -163,12 +187,12 @@ def optimize(con: sqlite3.Connection) -> None:
     con.execute("INSERT INTO memory_fts(memory_fts) VALUES ('optimize')")
 
 
-def _read(con: sqlite3.Connection, query: Query, where: str) -> Reading:
+def _read(con: sqlite3.Connection, query: Query, where: str, most_typos: int = MAX_REPAIRED_TERMS) -> Reading:
     phrases = {term: _phrase(term) for term in (*query.terms, *query.translations)}
     # A word that no row holds adds nothing to any score; knowing that saves its search and tells what may be a typo.
     known = _known(con, [f"{where} AND {phrase}" for phrase in phrases.values()])
     held = {term for term, phrase in phrases.items() if f"{where} AND {phrase}" in known}
-    typos = [term for term in query.terms if term not in held and _may_be_typo(term)][:MAX_REPAIRED_TERMS]
+    typos = [term for term in query.terms if term not in held and _may_be_typo(term)][:most_typos]
     repaired = {term: words for term in typos if (words := _repairs(con, term, where))}
     return Reading(
         asked=tuple(term for term in query.terms if term in held),
@@ -178,10 +202,18 @@ def _read(con: sqlite3.Connection, query: Query, where: str) -> Reading:
     )
 
 
+def _expression(where: str, reading: Reading) -> str:
+    asked, guessed = [list(map(_phrase, words)) for words in (reading.likeliest, reading.guessed)]
+    if not asked and not guessed:
+        return ""
+    # BM25 adds up phrase by phrase, so a word written twice weighs twice: what was asked beats what was guessed.
+    return f"{where} AND ({' OR '.join(asked * 2 + guessed if guessed else asked)})"
+
+
 def _repairs(con: sqlite3.Connection, term: str, where: str) -> list[str]:
     """Return the words one slip away from `term` that the scopes hold, the likeliest first."""
     candidates = _known(con, [_quoted(word) for word in _one_slip_away(term)])
-    counted = [(con.execute(_COUNT, (f"{where} AND {word}",)).fetchone()[0], _unquoted(word)) for word in candidates]
+    counted = [(_count(con, f"{where} AND {word}"), _unquoted(word)) for word in candidates]
     # People seldom mistake the first letter; after that the commoner word is the likelier one.
     ranked = sorted((word[0] != term[0], -count, word) for count, word in counted if count)
     return [word for _, _, word in ranked[:MAX_REPAIRS]]
@@ -205,6 +237,10 @@ def _may_be_typo(term: str) -> bool:
 def _known(con: sqlite3.Connection, expressions: list[str]) -> set[str]:
     """Return those of the FTS5 expressions that match some row."""
     return {row[0] for row in con.execute(_KNOWN, (json.dumps(expressions),))}
+
+
+def _count(con: sqlite3.Connection, expression: str) -> int:
+    return int(con.execute(_COUNT, (expression,)).fetchone()[0])
 
 
 def _phrase(term: str) -> str:

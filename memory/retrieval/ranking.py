@@ -16,7 +16,6 @@ from memory.retrieval.vectors import Place
 
 PROJECT_WEIGHT = 1.15  # what a project remembers beats an equal global fact
 CANDIDATES = 60
-CANDIDATES_OF_A_KIND = 400  # as many more as it takes to find enough of one kind among all
 NEAREST = 20
 
 Only = Callable[[sqlite3.Connection, Sequence[str], str, Sequence[int]], set[int]]
@@ -110,9 +109,12 @@ def distinct(ranked: Sequence[Ranked], limit: int) -> list[Ranked]:
 
 def _by_words(by_pk: Mapping[int, Store], query: str, limit: int, kind: Kind | None, only: Only | None) -> _Found:
     scopes = [rows.scope_token(store) for store in by_pk.values()]
-    wanted = max(CANDIDATES if kind is None else CANDIDATES_OF_A_KIND, limit * 6)
+    wanted = max(CANDIDATES, limit * 6)
     with db.raw() as con:
-        scores = dict(keyword.search(con, keyword.parse(query), scopes, wanted))
+        if kind is None:
+            scores = dict(keyword.search(con, keyword.parse(query), scopes, wanted))
+        else:
+            scores = dict(keyword.search_kind(con, keyword.parse(query), scopes, wanted, kind))
         passages = rows.passages(con, only(con, scopes, query, list(scores)) if only else scores)
     return _Found({passage.chunk: passage for passage in passages}, scores)
 

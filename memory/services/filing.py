@@ -122,4 +122,5 @@ def _drain(tally: Tally, note: Note, why: str, into: str) -> None:
 def _settled(tally: Tally, note: Note, files: list[str], *, gone: bool) -> None:
     tally.behind.update([] if writes.index(tally.store, files) else files)
     tally.counts["drained"] += gone
-    inbox.settled(tally.store, note.id)
+    if note.id[:255] in tally.once_failed:
+        inbox.settled(tally.store, note.id)

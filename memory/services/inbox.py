@@ -104,6 +104,11 @@ def leave_alone(store: Store, path: str, reason: str) -> None:
     trail.write(lambda: Failure.objects.update_or_create(store=store.name, ref=ref, defaults=told))
 
 
+def once_failed(store: Store) -> set[str]:
+    """The ids of notes that failed before, however often."""
+    return set(Failure.objects.filter(store=store.name).values_list("ref", flat=True))
+
+
 def settled(store: Store, ref: str) -> None:
     """Forget the failures of a note that is organized."""
     trail.write(lambda: Failure.objects.filter(store=store.name, ref=ref[:255]).delete())

@@ -92,7 +92,8 @@ def _pass(store: Store, actor: str, model: str, wish: _Wish) -> Result:
     if not files:
         return Result("empty", model=model)
     left = {} if wish.again else inbox.given_up(store, model)
-    tally = Tally(store, passes.begin(store, "organize", actor, model), len(left), behind=set(behind))
+    row, failed = passes.begin(store, "organize", actor, model), inbox.once_failed(store)
+    tally = Tally(store, row, len(left), behind=set(behind), once_failed=failed)
     failure: CofferError | None = None
     try:
         _each(tally, [path for path in files if path not in left], wish)

@@ -64,6 +64,7 @@ class Tally:
     unanswered: list[tuple[str, str]] = field(default_factory=list)  # path and reason of notes whose call had no answer
     silent: int = 0  # calls in a row without an answer
     topics: int = 0  # files written
+    once_failed: set[str] = field(default_factory=set)  # ids of notes that passes before failed with
     behind: set[str] = field(default_factory=set)  # files that the index could not take
     status: str = "organized"
     stopped: str = ""

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -531,12 +530,12 @@ def test_times_that_a_wrong_clock_wrote_make_no_day_to_come(repo: Path, fake_llm
 
 def test_no_reader_is_left_open(repo: Path, fake_llm: FakeLlm) -> None:
     fake_llm.always(insights())
-    talk.claude(repo, *(f"turn {number} " + "word " * 900 for number in range(30)))
-    with closing(open(os.devnull)):
-        pass
-    before = len(os.listdir("/proc/self/fd"))
-    distill(limits=batch.Limits(windows=1))
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    opened = []
+    for number in range(3):
+        talk.claude(repo, *(f"turn {number} {turn} " + "word " * 900 for turn in range(30)), session=talk.identity(number + 1))
+        distill(limits=batch.Limits(windows=1))
+        opened.append(len(os.listdir("/proc/self/fd")))
+    assert opened[2] <= opened[1]
 
 
 def test_without_a_model_nothing_is_asked(repo: Path) -> None:
