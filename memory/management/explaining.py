@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memory.management import listing
+from coffer import console
 from memory.retrieval import Candidate, Explanation
 
 
@@ -10,7 +10,7 @@ def told(why: Explanation) -> str:
     """What the query was taken for, then a line for each document that was found."""
     rows = [_row(place, one) for place, one in enumerate(why.candidates, 1)]
     header = ("", "SCORE", "WORDS", "MEANING", "WEIGHT", "OUTCOME", "TITLE")
-    table = [listing.table(header, rows)] if rows else []
+    table = [console.table(header, rows)] if rows else []
     return "\n".join(
         [*_understood(why), *table, f"{why.found} documents found, {why.on_disk} files searched literally"]
     )

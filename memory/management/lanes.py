@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from coffer import console
 from coffer.arguments import count
 from memory.files import markdown
-from memory.management import listing
 from memory.models import Store
 from memory.services import changelog, handoff, journal, rules, stores, superseded
 
@@ -56,7 +56,7 @@ def show_rules(store: Store, *, ids: bool, add: str | None, keep: str | None, re
         return Answer(_rule(rule), f"Removed: {rule.text}\nThe file before is kept in superseded/.")
     text, found = rules.text(store), rules.listing(store)
     rows = [(rule.id, "new" if rule.new else "", " ".join(rule.text.split())) for rule in found]
-    shown = listing.table(("ID", "", "RULE"), rows) if ids else text
+    shown = console.table(("ID", "", "RULE"), rows) if ids else text
     return Answer({"text": text, "rules": [_rule(rule) for rule in found]}, shown or f"{_name(store)} has no rules.")
 
 
@@ -81,7 +81,7 @@ def show_handoff(store: Store, *, remove: str | None, **_: Any) -> Answer:
         handoff.remove(store, slug)
         return Answer({"removed": slug}, f"Removed the handoff of {remove}; its file is kept in superseded/.")
     texts = [
-        f"{scene.branch}  {scene.updated_at or 'at an unknown time'}\n{scene.path}\n\n{listing.indent(scene.text)}"
+        f"{scene.branch}  {scene.updated_at or 'at an unknown time'}\n{scene.path}\n\n{console.indent(scene.text)}"
         for scene in scenes
     ]
     found = [{**vars(scene), "path": str(scene.path)} for scene in scenes]
@@ -100,7 +100,7 @@ def show_superseded(store: Store, *, file: str | None, **_: Any) -> Answer:
         return Answer({"file": file, "text": text}, text)
     found = superseded.listing(store)
     rows = [(line.file, _age(line.when), line.why, line.path) for line in found]
-    text = f"{listing.table(('FILE', 'AGE', 'WHY', 'STOOD AT'), rows)}\n{len(found)} in all"
+    text = f"{console.table(('FILE', 'AGE', 'WHY', 'STOOD AT'), rows)}\n{len(found)} in all"
     nothing = f"Nothing of {_name(store)} was replaced or deleted."
     return Answer({"superseded": [vars(line) for line in found], "total": len(found)}, text if found else nothing)
 
@@ -120,4 +120,4 @@ def _rule(rule: rules.Rule) -> dict[str, Any]:
 
 def _age(when: str) -> str:
     moment = markdown.timestamp(when)
-    return listing.ago(moment) if moment is not None else "-"
+    return console.ago(moment) if moment is not None else "-"

@@ -1,6 +1,5 @@
 """Merging on the command line: `coffer merge`, `coffer memory merge` and `coffer memory merge-scan`."""
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Callable
 from functools import partial
@@ -8,8 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from coffer import console
+from coffer.arguments import add_json
 from coffer.templatetags.coffer import counted
-from memory.management import listing
 from memory.management.naming import named
 from memory.services import apart, merge, merge_scan, merge_undo, stores
 from memory.services.carry import Did
@@ -37,8 +37,7 @@ def add_verbs(command: BaseCommand, verb: AddVerb) -> None:
     one = verb("merge-scan", partial(scan, command), "Find stores that may be one project.", store=False)
     one.add_argument("--not-same", nargs=2, metavar="STORE", help="tell two stores apart: no scan proposes them again")
     one.add_argument("--undo", action="store_true", help="with --not-same: propose them again")
-    one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    add_options(verb("merge", partial(run, command), "Make one store part of another.", store=False))
+    add_options(verb("merge", partial(run, command), "Make one store part of another.", store=False, json=False))
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -48,7 +47,7 @@ def add_options(parser: ArgumentParser) -> None:
     what.add_argument("--undo", action="store_true", help="take back the last merge of SOURCE")
     what.add_argument("--no-organize", action="store_true", help="do not reorganize the survivor afterwards")
     parser.add_argument("--dry-run", action="store_true", help="list what would become of every file, and do nothing")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    add_json(parser)
 
 
 def run(
@@ -69,18 +68,18 @@ def run(
         scan(command, as_json=as_json)
     elif undo:
         found = merge_undo.preview(_name(source)) if dry_run else merge_undo.undo(_name(source))
-        _print(command, as_json, {**vars(found), "dry_run": dry_run}, _undone(found, dry_run))
+        console.answer(command, {**vars(found), "dry_run": dry_run}, _undone(found, dry_run), as_json=as_json)
     elif target is None:
         raise CommandError("Say which store survives: coffer merge SOURCE TARGET.")
     elif dry_run:
         plan = merge.preview(_name(source), _name(target))
         steps = [{"path": step.path, "to": step.to, "did": step.did, "why": step.why} for step in plan.steps]
-        _print(command, as_json, {"plan": steps, "files": plan.counts}, _planned(plan))
+        console.answer(command, {"plan": steps, "files": plan.counts}, _planned(plan), as_json=as_json)
     else:
         done = merge.merge(_name(source), _name(target), organize=not no_organize)
         row = {**vars(done), "files": done.counts, "retired_dir": str(done.retired)}
         wanted = ("source", "target", "files", "reorg_status", "retired_dir")
-        _print(command, as_json, {key: row[key] for key in wanted}, _merged(done))
+        console.answer(command, {key: row[key] for key in wanted}, _merged(done), as_json=as_json)
 
 
 def scan(
@@ -111,7 +110,7 @@ def scan(
     if _ENGINE[found.engine]:
         lines.append(_ENGINE[found.engine])
     row = {**vars(found), "proposals": [vars(one) for one in found.proposals]}
-    _print(command, as_json, row, "\n".join(lines))
+    console.answer(command, row, "\n".join(lines), as_json=as_json)
 
 
 def _tell_apart(command: BaseCommand, given: list[str], undo: bool, as_json: bool) -> None:
@@ -120,7 +119,7 @@ def _tell_apart(command: BaseCommand, given: list[str], undo: bool, as_json: boo
     both = f"{stores.display_name(one)} and {stores.display_name(other)}"
     text = f"{both} are {'no longer ' if undo else ''}told apart{'.' if changed else ', and were so before.'}"
     row = {"stores": [one.name, other.name], "told_apart": not undo, "changed": changed}
-    _print(command, as_json, row, text)
+    console.answer(command, row, text, as_json=as_json)
 
 
 def _name(given: str) -> str:
@@ -130,7 +129,7 @@ def _name(given: str) -> str:
 
 def _planned(plan: Plan) -> str:
     rows = [(step.did, step.path, "" if step.to in ("", step.path) else f"-> {step.to}") for step in plan.steps]
-    table = listing.table(("", "FILE", ""), rows) if rows else "There are no files."
+    table = console.table(("", "FILE", ""), rows) if rows else "There are no files."
     return f"{table}\n{_tally(plan.counts)}. Nothing was done."
 
 
@@ -156,10 +155,3 @@ def _undone(found: Undone, dry_run: bool) -> str:
     lines += [f"  {path} stays there: {why}" for path, why in found.kept]
     lines += [f"  {path} was written there since and stays" for path in found.since]
     return "\n".join(lines)
-
-
-def _print(command: BaseCommand, as_json: bool, value: Any, text: str) -> None:
-    if as_json:
-        command.stdout.write(json.dumps(value, ensure_ascii=False, indent=2))
-    else:
-        command.stdout.write(listing.safe(text) if command.stdout.isatty() else text)

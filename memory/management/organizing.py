@@ -1,6 +1,5 @@
 """Organizing on the command line: `coffer organize` and `coffer memory organize` are one thing."""
 
-import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
@@ -8,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from coffer import llm
-from memory.management import listing
+from coffer import console, llm
+from coffer.arguments import add_json
 from memory.management.progress import Bar
 from memory.models import Store
 from memory.services import organize, stores
@@ -36,7 +35,7 @@ def add_options(parser: ArgumentParser) -> None:
     what.add_argument("--estimate", action="store_true", help="say what a pass would send, and send nothing")
     what.add_argument("--undo", action="store_true", help="take the last pass back, where nothing changed since")
     what.add_argument("--again", action="store_true", help="try notes too that were given up")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    add_json(parser)
 
 
 def run(
@@ -52,13 +51,9 @@ def run(
         row, text = act(store)
         rows.append({"store": store.name, **row})
         if not as_json:
-            shown = f"{stores.display_name(store)}: {text}"
-            command.stdout.write(listing.safe(shown) if command.stdout.isatty() else shown)
-    if as_json:
-        value = rows[0] if len(rows) == 1 else {"stores": rows}
-        command.stdout.write(json.dumps(value, ensure_ascii=False, indent=2))
-    elif estimate:
-        command.stdout.write(_budget())
+            console.show(command, f"{stores.display_name(store)}: {text}")
+    if as_json or estimate:
+        console.answer(command, rows[0] if len(rows) == 1 else {"stores": rows}, _budget(), as_json=as_json)
     if any(row.get("stopped") or (row.get("problems") and not row["drained"]) for row in rows):
         sys.exit(1)
 

@@ -3,7 +3,7 @@
 import shutil
 from typing import TextIO
 
-from memory.management import listing
+from coffer.text import visible_line
 
 _WIDTH = 20
 _ERASE = "\r\x1b[2K"
@@ -21,5 +21,5 @@ class Bar:
         filled = _WIDTH * done // max(total, 1)
         head = f"[{'#' * filled}{'-' * (_WIDTH - filled)}] {done}/{total}"
         room = shutil.get_terminal_size().columns - len(head) - 2
-        self._stream.write(f"{_ERASE}{head} {listing.safe(title)[: max(room, 0)]}" if done < total else _ERASE)
+        self._stream.write(f"{_ERASE}{head} {visible_line(title)[: max(room, 0)]}" if done < total else _ERASE)
         self._stream.flush()

@@ -1,13 +1,13 @@
 """Reorganizing on the command line: `coffer memory reorg`."""
 
-import json
 import sys
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory.management import listing
+from coffer import console
+from coffer.arguments import add_json
 from memory.management.progress import Bar
 from memory.models import Store
 from memory.services import reorg, stores
@@ -31,17 +31,13 @@ _ENDED = {
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--undo", action="store_true", help="take the last pass back, where nothing changed since")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    add_json(parser)
 
 
 def run(command: BaseCommand, store: Store, *, undo: bool, as_json: bool, **_: Any) -> None:
     """Reorganize one store, or take that back; exits 1 when the pass ended early."""
     row, told = _undone(store) if undo else _reorganized(store)
-    if as_json:
-        command.stdout.write(json.dumps(row, ensure_ascii=False, indent=2))
-    else:
-        text = f"{stores.display_name(store)}: {told}"
-        command.stdout.write(listing.safe(text) if command.stdout.isatty() else text)
+    console.answer(command, row, f"{stores.display_name(store)}: {told}", as_json=as_json)
     if row.get("stopped"):
         sys.exit(1)
 

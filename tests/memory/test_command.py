@@ -11,7 +11,6 @@ from django.core.management import CommandError, call_command
 
 from coffer import paths
 from coffer.errors import Conflict, Invalid, MemoryNotFound, Rejected, ScopeUnresolved, StoreNotFound
-from memory.management import listing
 
 Run = Callable[..., str]
 
@@ -151,6 +150,9 @@ def test_deleting_keeps_the_file_and_deleting_forever_leaves_none(run: Run) -> N
 
 def test_clearing_asks_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("add", ".", "Something.")
+    with pytest.raises(CommandError, match="no terminal to ask on, so nothing was changed"):
+        run("clear", ".")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: "n")
     with pytest.raises(CommandError, match="Nothing was changed"):
         run("clear", ".")
@@ -179,8 +181,10 @@ def test_reindex_reads_every_file_and_names_those_that_need_a_look(run: Run) -> 
     assert str(broken) in out.getvalue()
 
 
-def test_what_a_terminal_would_obey_is_shown_as_a_mark() -> None:
-    assert listing.safe("a\x1b[31mb\u202ec\u200bd\te\n") == "a\ufffd[31mb\ufffdc\ufffdd\te\n"
+def test_what_a_terminal_would_obey_is_shown_as_a_mark(run: Run) -> None:
+    run("add", "global", "Red \x1b[31m and \u202e turned.")
+    assert "Red [U+001B][31m and [U+202E] turned." in run("recall", "global", "turned")
+    assert "\x1b[31m" in json.loads(run("recall", "global", "turned", "--json"))["hits"][0]["text"]
 
 
 def test_output_is_utf_8_whatever_the_locale(run: Run) -> None:

@@ -532,7 +532,9 @@ def test_no_reader_is_left_open(repo: Path, fake_llm: FakeLlm) -> None:
     fake_llm.always(insights())
     opened = []
     for number in range(3):
-        talk.claude(repo, *(f"turn {number} {turn} " + "word " * 900 for turn in range(30)), session=talk.identity(number + 1))
+        talk.claude(
+            repo, *(f"turn {number} {turn} " + "word " * 900 for turn in range(30)), session=talk.identity(number + 1)
+        )
         distill(limits=batch.Limits(windows=1))
         opened.append(len(os.listdir("/proc/self/fd")))
     assert opened[2] <= opened[1]

@@ -1,12 +1,11 @@
 """``coffer memory …``: memory on the command line, on the files directly, with or without a daemon."""
 
-import json
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
-from argparse import ArgumentParser
+from argparse import ArgumentParser as Parser
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -15,11 +14,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from coffer import scrub
-from coffer.arguments import count, whole
+from coffer import console, scrub
+from coffer.arguments import Verbs, count, whole
 from coffer.errors import Invalid
 from memory.files import markdown
-from memory.management import explaining, lanes, listing, merging, organizing, reorganizing
+from memory.management import explaining, lanes, merging, organizing, reorganizing
 from memory.management.naming import named as _store
 from memory.management.naming import named_for
 from memory.management.progress import Bar
@@ -30,60 +29,50 @@ from memory.services import browse, counts, embedding, facts, moves, recall, sto
 class Command(BaseCommand):
     help = "List, search, add, correct, delete and restore what is remembered"
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    def add_arguments(self, parser: Parser) -> None:
+        verbs = Verbs(parser)
 
-        def verb(name: str, run: Callable[..., None], text: str, *, store: bool = True) -> ArgumentParser:
-            one: ArgumentParser = verbs.add_parser(name, help=text, description=text)
-            one.set_defaults(run=run)
+        def verb(name: str, run: Callable[..., None], text: str, *, store: bool = True, json: bool = True) -> Parser:
+            one = verbs.add(name, run, text, json=json)
             if store:
                 one.add_argument("store", help="store name, label, or . for the project of this folder")
             return one
 
-        json_flag: dict[str, Any] = {"action": "store_true", "dest": "as_json", "help": "print JSON"}
-        verb("list", self.list, "List the stores.", store=False).add_argument("--json", **json_flag)
-        verb("show", self.show, "Show one store.").add_argument("--json", **json_flag)
+        verb("list", self.list, "List the stores.", store=False)
+        verb("show", self.show, "Show one store.")
         one = verb("facts", self.facts, "List a store's facts and topics, newest first.")
         one.add_argument("--limit", type=count, default=50)
-        one.add_argument("--json", **json_flag)
         one = verb("get", self.get, "Print one fact or topic.")
         one.add_argument("id")
-        one.add_argument("--json", **json_flag)
         one = verb("add", self.add, "Add a fact; the text is read from stdin when it is - or missing.")
         one.add_argument("text", nargs="?", default="-")
         one.add_argument("--title", default="")
         one.add_argument("--description", default="")
-        one.add_argument("--json", **json_flag)
         one = verb("edit", self.edit, "Correct a fact: with options, or in $EDITOR without any.")
         one.add_argument("id")
         one.add_argument("--text")
         one.add_argument("--title")
         one.add_argument("--description")
-        one.add_argument("--json", **json_flag)
         one = verb("delete", self.delete, "Move a fact or topic to superseded/.")
         one.add_argument("id")
         one.add_argument("--forever", action="store_true", help="leave no byte of it, in the archive either")
-        one.add_argument("--json", **json_flag)
         one = verb("move", self.move, "Move a fact or topic to another store; its id stays.")
         one.add_argument("id")
         one.add_argument("to", help="the other store: name, label, or . for the project of this folder")
-        one.add_argument("--json", **json_flag)
         one = verb("clear", self.clear, "Move every fact and topic of a store to superseded/.")
         one.add_argument("--yes", action="store_true", help="do not ask")
-        one.add_argument("--json", **json_flag)
         one = verb("label", self.label, "Give a store a readable name; an empty one clears it.")
         one.add_argument("label")
-        one.add_argument("--json", **json_flag)
         one = verb("recall", self.recall, "Show what an agent would be told.")
         one.add_argument("query")
         one.add_argument("--scope", choices=stores.SCOPES, default="both")
         one.add_argument("--top-k", type=whole(1, recall.MAX_TOP_K), default=recall.DEFAULT_TOP_K)
         one.add_argument("--explain", action="store_true", help="say why they came out so")
-        one.add_argument("--json", **json_flag)
-        lanes.add_verbs(partial(self._lane_verb, verb, json_flag))
-        organizing.add_options(verb("organize", self.organize, "File the notes of the inbox under topics and rules."))
-        one = verb("reorg", self.reorg, "Merge topics that overlap, and promote what recurs in the journal.")
-        reorganizing.add_options(one)
+        lanes.add_verbs(partial(self._lane_verb, verb))
+        text = "File the notes of the inbox under topics and rules."
+        organizing.add_options(verb("organize", self.organize, text, json=False))
+        text = "Merge topics that overlap, and promote what recurs in the journal."
+        reorganizing.add_options(verb("reorg", self.reorg, text, json=False))
         merging.add_verbs(self, verb)
         one = verb("embed", self.embed, "Make the vectors that a store lacks, now and not in the background.")
         one.add_argument(
@@ -91,8 +80,7 @@ class Command(BaseCommand):
             action="store_true",
             help="only try the model: whether it answers, how fast, and what it is unfit for",
         )
-        one.add_argument("--json", **json_flag)
-        verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False)
+        verb("reindex", self.reindex, "Build the whole index anew from the files.", store=False, json=False)
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
         if verb == "add":
@@ -105,17 +93,17 @@ class Command(BaseCommand):
     def list(self, *, as_json: bool, **_: Any) -> None:
         rows = [_store_row(store) for store in stores.all_stores()]
         table = [(row["display_name"], row["name"], str(row["fact_count"]), row["root"] or "-") for row in rows]
-        text = listing.table(("NAME", "STORE", "FACTS", "FOLDER"), table)
+        text = console.table(("NAME", "STORE", "FACTS", "FOLDER"), table)
         self._answer(as_json, {"memory_stores": rows, "total": len(rows)}, text)
 
     def show(self, store: Store, *, as_json: bool, **_: Any) -> None:
         row = _store_row(store) | {"config": stores.config(store)} | _metrics_row(store)
-        self._answer(as_json, row, listing.pairs(row))
+        self._answer(as_json, row, console.pairs(row))
 
     def facts(self, store: Store, *, limit: int, as_json: bool, **_: Any) -> None:
         found, total = facts.newest([store], limit=limit)
-        table = [(fact.id, fact.kind, listing.ago(fact.time), fact.title) for fact in found]
-        text = f"{listing.table(('ID', 'KIND', 'AGE', 'TITLE'), table)}\n{len(found)} of {total}"
+        table = [(fact.id, fact.kind, console.ago(fact.time), fact.title) for fact in found]
+        text = f"{console.table(('ID', 'KIND', 'AGE', 'TITLE'), table)}\n{len(found)} of {total}"
         self._answer(as_json, {"facts": [fact.as_dict() for fact in found], "total": total}, text)
 
     def get(self, store: Store, *, id: str, as_json: bool, **_: Any) -> None:
@@ -159,8 +147,8 @@ class Command(BaseCommand):
 
     def clear(self, store: Store, *, yes: bool, as_json: bool, **_: Any) -> None:
         name, count = stores.display_name(store), counts.fact_count(store)
-        if not yes and _answer(f"Move all {count} facts of {name} to superseded/? [y/N] ") != "y":
-            raise CommandError("Nothing was changed.")
+        question = f"Move all {count} facts of {name} to superseded/?"
+        console.confirm(question, yes=yes, otherwise="--yes moves them without asking.")
         count = facts.clear(store)
         row = {"store": store.name, "cleared": count, "archive": str(superseded.folder(store))}
         self._answer(as_json, row, f"Moved {count} facts of {name} to superseded/.")
@@ -175,7 +163,7 @@ class Command(BaseCommand):
         searched = stores.with_scope(store, scope)
         hits, why = recall.explain(searched, query, top_k=top_k, counted=True, vector_seconds=recall.ALONE_SECONDS)
         texts = [
-            f"{hit.id}  {share} %  {hit.source}\n{listing.indent(hit.text)}\n"
+            f"{hit.id}  {share} %  {hit.source}\n{console.indent(hit.text)}\n"
             for hit, share in zip(hits, browse.shares(hits), strict=True)
         ]
         nothing = "Nothing found. Other words, an identifier or the other language may find it."
@@ -206,34 +194,24 @@ class Command(BaseCommand):
 
     def reindex(self, **_: Any) -> None:
         read, problems = stores.reindex(progress=self._progress if self.stdout.isatty() else None)
-        self._print(f"{read} files read, {len(problems)} with warnings.")
+        console.show(self, f"{read} files read, {len(problems)} with warnings.")
         for path, problem in problems:
-            self._print(f"  {path}: {problem}")
+            console.show(self, f"  {path}: {problem}")
         if problems:
             sys.exit(1)
 
-    def _lane_verb(
-        self, verb: Callable[..., ArgumentParser], json_flag: dict[str, Any], name: str, show: lanes.Show, text: str
-    ) -> ArgumentParser:
+    def _lane_verb(self, verb: Callable[..., Parser], name: str, show: lanes.Show, text: str) -> Parser:
         def run(store: Store, *, as_json: bool, **options: Any) -> None:
             answer = show(store, **options)
             self._answer(as_json, answer.value, answer.text)
 
-        one = verb(name, run, text)
-        one.add_argument("--json", **json_flag)
-        return one
+        return verb(name, run, text)
 
     def _progress(self, name: str) -> None:
         self.stderr.write(f"indexing {name}")
 
-    def _print(self, text: str) -> None:
-        self.stdout.write(listing.safe(text) if self.stdout.isatty() else text)
-
     def _answer(self, as_json: bool, value: Any, text: str) -> None:
-        if as_json:
-            self.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
-        else:
-            self._print(text)
+        console.answer(self, value, text, as_json=as_json)
 
 
 def _from_stdin() -> str:
@@ -241,13 +219,6 @@ def _from_stdin() -> str:
     if not markdown.is_text(data):
         raise Invalid("What came on stdin is no text (UTF-8 without NUL); nothing was remembered.")
     return data.decode()
-
-
-def _answer(question: str) -> str:
-    try:
-        return input(question).strip().lower()
-    except EOFError:
-        raise CommandError("There is nobody to ask; say --yes.") from None
 
 
 def _store_row(store: Store) -> dict[str, Any]:

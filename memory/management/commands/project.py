@@ -1,6 +1,5 @@
 """``coffer project …``: which store a folder belongs to, why, and how to change that."""
 
-import json
 import os
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -8,8 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from coffer import console
+from coffer.arguments import Verbs
 from coffer.templatetags.coffer import counted
-from memory.management import listing
 from memory.management.naming import named
 from memory.services import aliases, counts, identity, splitting, stores
 from memory.services.splitting import Chosen
@@ -25,14 +25,7 @@ class Command(BaseCommand):
     help = "Say which store a folder belongs to and why, and change it"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-
-        def verb(name: str, run: Callable[..., None], text: str) -> ArgumentParser:
-            one: ArgumentParser = verbs.add_parser(name, help=text, description=text)
-            one.set_defaults(run=run)
-            one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-            return one
-
+        verb = Verbs(parser).add
         one = verb("where", self.where, "Say which store a folder gives, and why.")
         one.add_argument("dir", nargs="?", default=".", help="the folder; default this one")
         verb("list", self.list_projects, "List the projects with all that leads to them.")
@@ -140,7 +133,7 @@ class Command(BaseCommand):
         found = named(store)
         if what == "list":
             rows = [vars(alias) for alias in aliases.listing(found)]
-            table = listing.table(("KIND", "VALUE"), [(row["kind"], row["value"]) for row in rows])
+            table = console.table(("KIND", "VALUE"), [(row["kind"], row["value"]) for row in rows])
             return self._answer(as_json, {"store": found.name, "aliases": rows}, table)
         if identity is None:
             raise CommandError(f"Say what to {what}: a 26-character id, the URL of an origin, or a folder.")
@@ -165,5 +158,4 @@ class Command(BaseCommand):
         parser.add_argument("--undo", action="store_true", help="move back what was moved there")
 
     def _answer(self, as_json: bool, value: Any, text: str) -> None:
-        shown = json.dumps(value, ensure_ascii=False, indent=2) if as_json else text
-        self.stdout.write(listing.safe(shown) if self.stdout.isatty() and not as_json else shown)
+        console.answer(self, value, text, as_json=as_json)
