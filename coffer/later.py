@@ -75,7 +75,7 @@ def _run(job: Callable[[], object]) -> None:
                 continue
             if db.damaged(error) and not healed:
                 healed = True  # its table may be all that is missing: nobody else would notice
-                db.recover()
+                _heal()
                 continue
             _dropped += 1
             log.warning("a late write was dropped error=%s dropped=%d", where(error), _dropped)
@@ -84,6 +84,14 @@ def _run(job: Callable[[], object]) -> None:
             _dropped += 1
             log.error("a late write failed error=%s dropped=%d", where(error), _dropped)
             return
+
+
+def _heal() -> None:
+    """Recover the database; when that fails, the row's next try says what there is to say."""
+    try:
+        db.recover()
+    except Exception as error:
+        log.warning("the database was not recovered error=%s", where(error))
 
 
 atexit.register(flush, 2.0)

@@ -292,6 +292,6 @@ HOSTILE = [
 
 def test_hostile_texts_are_read_to_their_ends() -> None:
     for piece in HOSTILE:
-        text = piece * (150_000 // len(piece))
+        text = piece * (40_000 // len(piece))
         masked = scrub.mask(text)
         assert scrub.restore(masked.text, masked.mask).text == text

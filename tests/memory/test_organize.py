@@ -210,7 +210,10 @@ def test_a_section_that_is_too_long_itself_is_only_added_to(store: Store, fake_l
     assert body("staging").startswith(f"{before}\n\n## ")
 
 
-def test_three_topics_are_shown_at_most_and_journal_and_notes_never(store: Store, fake_llm: FakeLlm) -> None:
+def test_three_topics_are_shown_at_most_and_journal_and_notes_never(
+    store: Store, fake_llm: FakeLlm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COFFER_LLM_RETRIES", "0")
     for number in range(6):
         topic(f"Staging port number {number}.\n", f"staging-{number}")
     write_files(folder(), {"journal/2026-10-01.md": "Staging port 8443 in the journal.\n"})
