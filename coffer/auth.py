@@ -7,12 +7,12 @@ itself before a client sends the token); another website (Host and Origin must b
 import hashlib
 import hmac
 import secrets
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from coffer import fs, paths
 
+_SHORTEST = 32  # characters of a secret; ours have 43
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -58,10 +58,22 @@ def origin_allowed(origin: str | None, port: int) -> bool:
 
 
 def _secret_file(path: Path) -> str:
-    try:
-        return fs.read(path).decode().strip()
-    except FileNotFoundError:
+    """The secret of a file; one that is missing is made, one that a full disk or a crash cut off is made anew."""
+    found = _secret(path)
+    if not found:
         fs.ensure_dir(path.parent)
-    with suppress(FileExistsError):  # another process made it first: theirs counts
-        fs.create(path, secrets.token_urlsafe(32).encode() + b"\n")
-    return fs.read(path).decode().strip()
+        with fs.locked("secrets.lock"):
+            found = _secret(path)  # another process made it first: theirs counts
+            if not found:
+                found = secrets.token_urlsafe(32)
+                path.unlink(missing_ok=True)
+                fs.create(path, found.encode() + b"\n")
+    return found
+
+
+def _secret(path: Path) -> str:
+    try:
+        found = fs.read(path).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return ""
+    return found if len(found) >= _SHORTEST and found.isascii() else ""

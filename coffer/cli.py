@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.link import NoDaemon
-from coffer import __version__, env, fs
+from coffer import __version__, env, fs, logs
 from coffer.arguments import in_any_order
 from coffer.errors import CofferError, where
 from coffer.launchers import PACKAGES, root
@@ -110,7 +110,8 @@ def _set_up_django() -> None:
 
     django.setup()
     if env.source("COFFER_LOG_LEVEL") == "default":
-        logging.getLogger().setLevel(logging.ERROR)  # what is worth a line in a log is noise in a terminal
+        for name in ("", *logs.OURS):
+            logging.getLogger(name).setLevel(logging.ERROR)  # what is worth a line in a log is noise in a terminal
 
 
 def _execute(command: "BaseCommand", name: str, words: list[str], *, ours: bool) -> int:

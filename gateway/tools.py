@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coffer import scrub
 from coffer.errors import Invalid
 from gateway.caller import Caller
 from memory.services import facts, handoff, stores
@@ -155,7 +156,8 @@ def list_memory(caller: Caller, *, scope: str | None = None) -> Answer:
     if scope is None:
         scope = "global" if place.project is None else "project"
     newest, total = facts.newest(stores.for_reading(place, scope), limit=_NEWEST)
-    return _answer(place, {"facts": [one.as_dict() for one in newest], "total": total}, items=len(newest))
+    listed = [{**one.as_dict(), "title": scrub.redact(one.title).text} for one in newest]
+    return _answer(place, {"facts": listed, "total": total}, items=len(newest))
 
 
 @_tool(

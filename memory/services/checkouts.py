@@ -198,8 +198,9 @@ def _identity(row: Checkout) -> str:
 
 
 def _note_root(store: Store, root: str) -> None:
-    """The place where a store was last seen."""
-    if store.pk is not None and store.project_root != root:
+    """The place that a store is shown by: the first, for as long as it is there, so that its name stays."""
+    stands = store.project_root == root or (store.project_root and os.path.isdir(store.project_root))
+    if store.pk is not None and not stands:
         store.project_root = root
         rows = Store.objects.filter(pk=store.pk, name=store.name)
         store_rows.now_or_later(lambda: rows.update(project_root=root), seconds=0.0)

@@ -62,3 +62,13 @@ def test_only_our_own_origin_on_our_own_port_is_allowed() -> None:
     assert auth.origin_allowed("http://localhost:8765", 8765)
     for origin in ("null", "", "http://localhost", "http://localhost:1", "https://localhost:8765", "http://evil:8765"):
         assert not auth.origin_allowed(origin, 8765)
+
+
+@pytest.mark.parametrize("left", [b"", b"short\n", b"\xff" * 40])
+def test_a_secret_that_was_cut_off_is_made_anew(left: bytes) -> None:
+    for secret, path in ((auth.token, paths.token()), (auth.secret_key, paths.secret_key())):
+        path.write_bytes(left)
+        made = secret()
+        assert len(made) == 43
+        assert secret() == made
+        assert path.stat().st_mode & 0o777 == 0o600

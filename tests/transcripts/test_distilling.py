@@ -531,13 +531,13 @@ def test_times_that_a_wrong_clock_wrote_make_no_day_to_come(repo: Path, fake_llm
 def test_no_reader_is_left_open(repo: Path, fake_llm: FakeLlm) -> None:
     fake_llm.always(insights())
     opened = []
-    for number in range(3):
+    for number in range(6):
         talk.claude(
             repo, *(f"turn {number} {turn} " + "word " * 900 for turn in range(30)), session=talk.identity(number + 1)
         )
         distill(limits=batch.Limits(windows=1))
         opened.append(len(os.listdir("/proc/self/fd")))
-    assert opened[2] <= opened[1]
+    assert opened[-1] <= opened[1] + 2  # other threads open a file now and then
 
 
 def test_without_a_model_nothing_is_asked(repo: Path) -> None:

@@ -117,7 +117,8 @@ def _told(result: Result, *, dry_run: bool) -> list[str]:
     if cut:
         lines.append(f"Of {_count(cut, 'long turn')} only beginning and end were sent.")
     masked = ", ".join(f"{count} × {kind}" for kind, count in result.masked.most_common())
-    lines.append(f"Taken out before anything was sent: {masked or 'no secrets were found'}.")
+    if masked or not result.counted("failed"):  # what failed told nothing of its secrets
+        lines.append(f"Taken out before anything was sent: {masked or 'no secrets were found'}.")
     lines += _left_out(reports.reasons(result))
     if result.stopped:
         lines.append(f"It ended early: {result.stopped.message} {_count(result.remaining, 'session')} remain.")

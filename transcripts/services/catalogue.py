@@ -121,8 +121,9 @@ def _within(changed: Iterable[tuple[Source, int | None]], room: int) -> Iterator
 def _read(home: Home, source: Source, known: int | None) -> _Reading:
     state = None
     if known is not None:
-        kept = KnownSource.objects.filter(pk=known, version=VERSION).values_list("state", flat=True).first()
-        state = json.loads(kept) if kept else None
+        row = KnownSource.objects.filter(pk=known, version=VERSION).values_list("state", "size").first()
+        # A file of lines that has changed and is no longer than before was not added to: it was written anew.
+        state = json.loads(row[0]) if row and row[0] and row[1] != source.size else None
     try:
         growing = time.time_ns() - source.mtime_ns < GROWING
         sessions, state = home.reader.resume(replace(source, growing=growing), state)

@@ -169,9 +169,13 @@ def test_roots_are_learnt_and_former_ones_kept(make_repo: Callable[..., Path]) -
         stores.locate(str(repo))
         later.flush()
     row = Store.objects.get(name=store.name)
-    assert row.project_root == str(there)
+    assert row.project_root == str(here)
     assert {place.root for place in Checkout.objects.filter(store=store.name)} == {str(here), str(there)}
-    assert stores.display_name(row) == "there"
+    assert stores.display_name(row) == "here"
+    here.rename(here.with_name("gone"))
+    stores.locate(str(there))
+    later.flush()
+    assert stores.display_name(Store.objects.get(name=store.name)) == "there"
 
 
 def test_a_project_is_named_by_its_label_else_by_its_folder(
