@@ -14,6 +14,7 @@ from coffer.models import AuditEntry
 from gateway.caller import Caller
 from gateway.tools import TOOLS
 from memory.models import Store
+from memory.services import facts, stores
 
 LONGEST_TEXT = 2048  # characters; Claude Code cuts longer ones
 
@@ -230,6 +231,13 @@ def test_reading_makes_no_store(repo: Path, home: Path) -> None:
     call("list_memory", repo)
     call("resume", repo)
     assert not (home / "memory").exists()
+
+
+def test_a_list_of_titles_carries_no_secret_that_a_person_typed(repo: Path) -> None:
+    store = stores.for_writing(stores.locate(str(repo)), "project")
+    facts.add(store, "The password: correct-horse-9-battery opens the door.")
+    (listed,) = call("list_memory", repo)["facts"]
+    assert listed["title"] == "The password: [password removed] opens the door."
 
 
 def test_a_first_text_that_is_refused_makes_no_store(repo: Path, home: Path) -> None:

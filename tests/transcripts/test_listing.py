@@ -118,6 +118,14 @@ def test_a_growing_file_is_read_on_from_where_it_was(monkeypatch: pytest.MonkeyP
     assert session.message_count == 1
 
 
+def test_a_file_that_was_rewritten_to_the_same_size_is_read_anew() -> None:
+    path = talk.claude("/work/app", "Mend the parser", "done")
+    assert listed().sessions[0].shown_title == "Mend the parser"
+    path.write_text(path.read_text().replace("Mend", "Drop"))
+    os.utime(path, (1, 1))
+    assert listed().sessions[0].shown_title == "Drop the parser"
+
+
 def test_what_is_kept_of_files_that_grow_no_more_is_their_row_alone() -> None:
     talk.claude("/work/app", "Old", session=identity(1), ago=timedelta(days=30))
     talk.claude("/work/app", "New", session=identity(2))
