@@ -80,9 +80,7 @@ def _told(result: Result) -> str:
         lines.append(f"It ended early: {result.stopped}")
     lines += [f"  {one.id} stays: {one.reason}" for one in result.problems]
     if result.left_alone:
-        lines.append(
-            f"{result.left_alone} were left alone, given up or taken back; --again tries them, an edit too."
-        )
+        lines.append(f"{result.left_alone} were left alone, given up or taken back; --again tries them, an edit too.")
     return "\n".join(lines)
 
 
