@@ -301,7 +301,7 @@ def _settled_pss() -> float:
     """The memory after a start, once the workers are all there: two looks that tell the same."""
     last, now = 0.0, _pss()
     while abs(now - last) > 1:
-        time.sleep(2)
+        time.sleep(4)  # the workers begin a few seconds after the daemon
         last, now = now, _pss()
     return now
 
