@@ -90,7 +90,7 @@ def _heal() -> None:
     """Recover the database; when that fails, the row's next try says what there is to say."""
     try:
         db.recover()
-    except Exception as error:
+    except Exception as error:  # whatever it is, this thread has other rows to write
         log.warning("the database was not recovered error=%s", where(error))
 
 

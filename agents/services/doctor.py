@@ -39,7 +39,7 @@ class Check:
 
     @property
     def is_unconnected(self) -> bool:
-        """Whether it says of an agent that it never was connected, which is no problem."""
+        """Whether it says of an agent that it is not connected, and nobody asked for it: no problem."""
         return (self.name, self.level) == ("connection", "note")
 
 
@@ -100,10 +100,8 @@ def _stranger(agent: Agent, *, asked: bool) -> Iterator[Check]:
     elif state in ("connected", "partly"):
         told = "its files hold Coffer's entries, and Coffer does not know it"
         yield Check(title, "connection", "warning", told, f"Run {connect}.")
-    elif state == "not connected" and asked:
-        yield Check(title, "connection", "error", "not connected", f"Run {connect}.")
     elif state == "not connected":
-        yield Check(title, "connection", "note", f"not connected; {connect} does it.")
+        yield _not_connected(title, connect, asked=asked)
     else:
         yield Check(title, "agent", "note", kind_of(agent.type).note or "It is connected by hand.")
 
@@ -117,6 +115,10 @@ def _unconnected(agent: Agent, title: str, *, asked: bool) -> Check:
     if any(owner.name == agent.name and "hooks" in edited for owner, edited in config_files.owners().items()):
         told = "it was connected, and its hooks are gone from its files"
         return Check(title, "hook", "warning", told, f"Run {connect}, or `coffer disconnect {agent.name}`.")
+    return _not_connected(title, connect, asked=asked)
+
+
+def _not_connected(title: str, connect: str, *, asked: bool) -> Check:
     if asked:
         return Check(title, "connection", "error", "not connected", f"Run {connect}.")
     return Check(title, "connection", "note", f"not connected; {connect} does it.")

@@ -32,13 +32,13 @@ CREATE VIRTUAL TABLE IF NOT EXISTS memory_fts USING fts5(
 _ADD = "INSERT OR REPLACE INTO memory_fts(rowid, scope, title, body, ctx) VALUES (?, ?, ?, ?, ?)"
 # The weights are those of scope, title, body and ctx. Sorting by the function takes a third less time than by FTS5's
 # hidden rank column (measured on SQLite 3.40.1).
-_SEARCH = """
-SELECT rowid, -bm25(memory_fts, 0.0, 2.0, 1.0, 0.3) AS score
-FROM memory_fts WHERE memory_fts MATCH ? ORDER BY score DESC LIMIT ?
+_SCORED = "SELECT memory_fts.rowid, -bm25(memory_fts, 0.0, 2.0, 1.0, 0.3) AS score FROM memory_fts"
+_SEARCH = f"""
+{_SCORED} WHERE memory_fts MATCH ? ORDER BY score DESC LIMIT ?
 """
 # The same of one kind of document: asked here, because the best of all kinds may hold none of it.
-_SEARCH_KIND = """
-SELECT memory_fts.rowid, -bm25(memory_fts, 0.0, 2.0, 1.0, 0.3) AS score FROM memory_fts
+_SEARCH_KIND = f"""
+{_SCORED}
 CROSS JOIN memory_chunk AS chunk ON chunk.id = memory_fts.rowid
 CROSS JOIN memory_document AS document ON document.id = chunk.document_id
 WHERE memory_fts MATCH ? AND document.kind = ? ORDER BY score DESC LIMIT ?

@@ -86,7 +86,8 @@ def test_a_former_origin_an_alias_and_an_alias_of_ssh_are_evidence() -> None:
     }  # fmt: skip
 
 
-def test_a_fork_and_a_copy_are_proposed_with_where_they_came_from(make_repo: Repos, git: Git) -> None:
+def forked(make_repo: Repos, git: Git) -> tuple[str, str]:
+    """The store of a project, and that of its fork: a folder whose origin changed while another clone keeps it."""
     here, there = make_repo("here", remote=REMOTE), make_repo("there", remote=REMOTE)
     upstream = remember(here)
     stores.locate(str(there))
@@ -95,6 +96,11 @@ def test_a_fork_and_a_copy_are_proposed_with_where_they_came_from(make_repo: Rep
     later.flush()
     git(here, "remote", "set-url", "origin", "https://git.example.org/me/widget.git")
     fork = remember(here)
+    return upstream, fork
+
+
+def test_a_fork_and_a_copy_are_proposed_with_where_they_came_from(make_repo: Repos, git: Git) -> None:
+    upstream, fork = forked(make_repo, git)
     plain = make_repo("plain")
     original = remember(plain)
     copied = remember(Path(shutil.copytree(plain, plain.with_name("copy"))))

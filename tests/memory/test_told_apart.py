@@ -16,6 +16,7 @@ from tests.cases.steps import fingerprint
 from tests.conftest import Api
 from tests.factories import StoreFactory
 from tests.fake_llm import FakeLlm
+from tests.memory.test_merge_scan import forked
 
 Repos = Callable[..., Path]
 Git = Callable[..., str]
@@ -74,14 +75,7 @@ def test_the_engine_is_not_asked_about_it(fake_llm: FakeLlm) -> None:
 
 
 def test_doctor_says_nothing_of_it(make_repo: Repos, git: Git) -> None:
-    here, there = make_repo("here", remote=REMOTE), make_repo("there", remote=REMOTE)
-    upstream = remember(here)
-    stores.locate(str(there))
-    later.flush()
-    stores.locate(str(here))
-    later.flush()
-    git(here, "remote", "set-url", "origin", "https://git.example.org/me/widget.git")
-    fork = remember(here)
+    upstream, fork = map(stores.get, forked(make_repo, git))
     assert [one for one in registry.health() if one.subject == "merge"] != []
     apart.tell(upstream, fork)
     assert [one for one in registry.health() if one.subject == "merge"] == []
