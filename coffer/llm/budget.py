@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import DatabaseError, transaction
-from django.db.models import F, Sum
+from django.db import connection as database
+from django.db.models import F
 from django.utils import timezone
 
 from coffer import db, env, later
@@ -31,6 +32,11 @@ OUTCOMES: dict[type[BaseException], str] = {
     BudgetSpent: "budget",
     KeyboardInterrupt: "cancelled",
 }
+# A plain statement, since every call of a model waits for it: through objects it takes ten times as long.
+_USED = """
+SELECT coalesce(sum(attempts), 0), coalesce(sum(tokens_in + tokens_out), 0) FROM coffer_llmcall
+WHERE at >= %s AND at < %s
+"""
 
 
 @dataclass(frozen=True)
@@ -112,17 +118,11 @@ def remaining() -> Remaining:
     """What is left of today."""
     limit_calls, limit_tokens = env.number("COFFER_LLM_DAY_CALLS"), env.number("COFFER_LLM_DAY_TOKENS", most=2**53)
     day = _day(timezone.now())
-    used = LlmCall.objects.filter(at__gte=day, at__lt=day + timedelta(days=1)).aggregate(
-        calls=Sum("attempts", default=0), tokens=Sum(F("tokens_in") + F("tokens_out"), default=0)
-    )
-    return Remaining(
-        max(0, limit_calls - used["calls"]),
-        max(0, limit_tokens - used["tokens"]),
-        used["calls"],
-        used["tokens"],
-        limit_calls,
-        limit_tokens,
-    )
+    with database.cursor() as cursor:
+        cursor.execute(_USED, [day, day + timedelta(days=1)])
+        calls, tokens = cursor.fetchone()
+    left_calls, left_tokens = max(0, limit_calls - calls), max(0, limit_tokens - tokens)
+    return Remaining(left_calls, left_tokens, calls, tokens, limit_calls, limit_tokens)
 
 
 def page(*, since: datetime | None = None, limit: int, offset: int, **filters: str) -> tuple[list[LlmCall], int]:

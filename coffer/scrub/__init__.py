@@ -133,7 +133,7 @@ def _apart(spans: Iterable[Span], alike: Sequence[Span], *, touching: bool = Fal
 
 def _repeated(text: str, kinds: Mapping[str, str]) -> Iterator[Span]:
     """Known secrets where they stand once more and nothing beside them tells; plain words are left alone."""
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(text) if kinds else ():
         for token in (match[0], match[0].rstrip(_POINTS)):
             if token in kinds and not token.isalpha():
                 yield Span(match.start(), match.start() + len(token), kinds[token])

@@ -109,14 +109,21 @@ def missing_terms(note: str, before: str, after: str, *, kept: int = KEPT_OF_TEN
         return missing_lines(note, after)
     held = set(units(after))
     lost = [unit for unit in units(note) if "\n" in unit and unit not in held]
-    places = (_terms(section.text) for section in sections.split(after))
-    return lost + min((_lost(wanted, kept, added, place) for place in (added, *places)), key=len)
+    fewest = _lost(wanted, kept, added)
+    for section in sections.split(after):
+        if not fewest:
+            break
+        fewest = min(fewest, _lost(wanted, kept, added, _terms(section.text)), key=len)
+    return lost + fewest
 
 
 def invented(text: str, *sources: str) -> list[str]:
     """Paths, numbers and identifiers of a text that stand in none of its sources."""
+    exact = [word for word in _terms(text).exact if not _shouts(word)]
+    if not exact:
+        return []
     known = frozenset().union(*(_terms(source).words for source in sources))
-    return [word for word in _terms(text).exact if word not in known and not _shouts(word)]
+    return [word for word in exact if word not in known]
 
 
 def in_common(text: str, other: str) -> int:

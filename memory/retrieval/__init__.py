@@ -63,6 +63,7 @@ __all__ = [
     "optimize",
     "peek",
     "rebuild",
+    "ref_of",
     "refresh",
     "search",
     "skipped",
@@ -170,6 +171,12 @@ def late(store: Store, files: Sequence[str], limit: int | None = None) -> list[t
     newest = sorted(stats, key=lambda name: -stats[name].mtime_ns)[:limit]
     entries = [entry for name in newest if (entry := peek(store, name)) is not None]
     return [(_ref(store, entry), entry) for entry in entries]
+
+
+def ref_of(store: Store, path: str) -> str:
+    """The id that callers know an indexed file by; empty when the index does not hold it."""
+    with db.raw() as con:
+        return rows.ref_of(con, store, path)
 
 
 def titles(store: Store, kind: str, limit: int | None, holds: rows.Holds | None = None) -> list[Title]:
@@ -309,8 +316,7 @@ def _hit_from_file(store: Store, name: str, line: str, score: float) -> Hit | No
 
 def _ref(store: Store, entry: Entry) -> str:
     """The id that callers know the file by; of one that was never indexed, the one it claims."""
-    known = Document.objects.filter(store_id=store.pk, path=entry.path).values_list("ref", flat=True).first()
-    return known or entry.claimed
+    return ref_of(store, entry.path) or entry.claimed
 
 
 def _identity(hit: Hit) -> tuple[str, str]:

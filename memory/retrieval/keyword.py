@@ -7,7 +7,7 @@ Every function takes a plain `sqlite3.Connection` and leaves transactions to the
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from memory.retrieval import glossary
 from memory.retrieval.analyser import JOINTS, bigrams, cjk_runs, index_text, is_cjk, query_terms
@@ -46,6 +46,10 @@ WHERE memory_fts MATCH ? AND document.kind = ? ORDER BY score DESC LIMIT ?
 _KNOWN = """
 SELECT value FROM json_each(?)
 WHERE EXISTS (SELECT 1 FROM memory_fts WHERE memory_fts MATCH value)
+"""
+# How many rows match each expression, counted no further than asked for.
+_COUNTS = """
+SELECT value, (SELECT count(*) FROM (SELECT 1 FROM memory_fts WHERE memory_fts MATCH value LIMIT ?)) FROM json_each(?)
 """
 _COUNT = "SELECT count(*) FROM memory_fts WHERE memory_fts MATCH ?"
 
@@ -136,11 +140,15 @@ def search_kind(
     if not query.terms or not scopes or limit < 1:
         return []
     where = within(scopes)
-    reading = _read(con, query, where, most_typos=0)
+    expressions = {term: f"{where} AND {_phrase(term)}" for term in (*query.terms, *query.translations)}
     most = _count(con, where) // _TELLING
-    telling = [term for term in reading.asked if _count(con, f"{where} AND {_phrase(term)}") <= most]
+    counted = dict(con.execute(_COUNTS, (most + 1, json.dumps(list(expressions.values())))))
+    held = {term: counted[expression] for term, expression in expressions.items() if counted[expression]}
+    translations = tuple(term for term in query.translations if term in held)
+    asked = tuple(term for term in query.terms if term in held)
+    telling = tuple(term for term in asked if held[term] <= most)
     found: list[tuple[int, float]] = []
-    for chosen in (replace(reading, asked=tuple(telling)), reading):
+    for chosen in (Reading(telling, translations=translations), Reading(asked, translations=translations)):
         if len(found) < min(limit, _ENOUGH) and (expression := _expression(where, chosen)):
             found = con.execute(_SEARCH_KIND, (expression, kind, limit)).fetchall()
     return found
@@ -187,12 +195,12 @@ def optimize(con: sqlite3.Connection) -> None:
     con.execute("INSERT INTO memory_fts(memory_fts) VALUES ('optimize')")
 
 
-def _read(con: sqlite3.Connection, query: Query, where: str, most_typos: int = MAX_REPAIRED_TERMS) -> Reading:
+def _read(con: sqlite3.Connection, query: Query, where: str) -> Reading:
     phrases = {term: _phrase(term) for term in (*query.terms, *query.translations)}
     # A word that no row holds adds nothing to any score; knowing that saves its search and tells what may be a typo.
     known = _known(con, [f"{where} AND {phrase}" for phrase in phrases.values()])
     held = {term for term, phrase in phrases.items() if f"{where} AND {phrase}" in known}
-    typos = [term for term in query.terms if term not in held and _may_be_typo(term)][:most_typos]
+    typos = [term for term in query.terms if term not in held and _may_be_typo(term)][:MAX_REPAIRED_TERMS]
     repaired = {term: words for term in typos if (words := _repairs(con, term, where))}
     return Reading(
         asked=tuple(term for term in query.terms if term in held),

@@ -142,6 +142,12 @@ def hashes(con: sqlite3.Connection, store: Store, paths: Collection[str]) -> dic
     return dict(con.execute(query, (store.pk, json.dumps(list(paths)))))
 
 
+def ref_of(con: sqlite3.Connection, store: Store, path: str) -> str:
+    """The id of an indexed file; empty when there is none."""
+    row = con.execute("SELECT ref FROM memory_document WHERE store_id = ? AND path = ?", (store.pk, path)).fetchone()
+    return row[0] if row is not None else ""
+
+
 def drop(con: sqlite3.Connection, store: Store, paths: Collection[str]) -> set[str]:
     """Remove the rows of some files; returns the ids that they claimed."""
     if not paths:

@@ -8,6 +8,7 @@ from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from coffer import fs
+from memory import retrieval
 from memory.files import lanes, markdown
 from memory.files.lanes import Kind
 from memory.models import Document, Failure, Store
@@ -116,8 +117,7 @@ def settled(store: Store, ref: str) -> None:
 
 def ref_of(store: Store, path: str) -> str:
     """The id that callers know a file by, also one that cannot be read."""
-    known = Document.objects.filter(store_id=store.pk or 0, path=path).values_list("ref", flat=True).first()
-    return known or Path(path).stem
+    return retrieval.ref_of(store, path) or Path(path).stem
 
 
 def hash_of(store: Store, path: str) -> str:
