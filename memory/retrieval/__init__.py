@@ -6,7 +6,7 @@ ones). Files that the index cannot answer for right now are read as they are.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -255,7 +255,7 @@ def _hits(ranking: Ranking, limit: int) -> list[Hit]:
             one.passage.kind,
             paths.store(one.store.name) / one.passage.path,
             one.passage.text,
-            one.score,
+            _rounded(one.score),
             one.passage.when,
         )
         for one in distinct(ranking.ranked, limit)
@@ -280,7 +280,7 @@ def _searched(
     if any(late.values()) or not indexed:
         on_disk = _from_files(stores, query, limit, late if indexed else None, kind)
     if not on_disk:
-        return _finished(indexed, limit), ranking, 0
+        return indexed, ranking, 0
     fused = reciprocal_rank_fusion([[_identity(hit) for hit in hits] for hits in (indexed, on_disk)])
     by_identity = {_identity(hit): hit for hit in (*indexed, *on_disk)}
     return _finished([by_identity[identity] for identity, _ in fused], limit), ranking, len(on_disk)
@@ -299,7 +299,7 @@ def _from_files(
     hits = []
     for position, path in enumerate(grep.search(query, list(owners), limit)):
         store, name = owners[path.path]
-        hit = _hit_from_file(store, name, path.line, 1.0 / (position + 1))
+        hit = _hit_from_file(store, name, path.line, _rounded(1.0 / (position + 1)))
         if hit is not None:
             hits.append(hit)
     return hits
@@ -323,8 +323,12 @@ def _identity(hit: Hit) -> tuple[str, str]:
     return hit.store, hit.ref
 
 
+def _rounded(score: float) -> float:
+    """In four digits: in a small store scores are tiny."""
+    return float(f"{score:.4g}")
+
+
 def _finished(hits: Sequence[Hit], limit: int) -> list[Hit]:
-    """What callers see: each text once, scores in four digits (in a small store they are tiny)."""
+    """The first ``limit``, each text once."""
     first = {hit.text: hit for hit in reversed(hits)}
-    kept = [hit for hit in hits if first[hit.text] is hit][:limit]
-    return [replace(hit, score=float(f"{hit.score:.4g}")) for hit in kept]
+    return [hit for hit in hits if first[hit.text] is hit][:limit]

@@ -7,8 +7,7 @@ and FTS5 only stems what it is given. The same cut serves documents and queries;
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from itertools import pairwise
+from operator import add
 
 from memory.files.words import CJK, STOP_WORDS
 
@@ -16,6 +15,8 @@ from memory.files.words import CJK, STOP_WORDS
 MAX_QUERY_TERMS = 64
 # A longer word is known by its beginning, in documents and queries alike, so that it still finds itself.
 MAX_TERM_CHARS = 100
+
+MAX_REMEMBERED = 32_768
 
 # These stay inside a word when they join letters: `src/api.ts`, `std::vector`, `PROJ-123`, `c++`, `don't`.
 JOINTS = "._-/:@#+'"
@@ -32,15 +33,15 @@ _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 def index_text(text: str) -> str:
     """Return the space-separated words under which `text` is to be found."""
-    return " ".join(_words(text, _document_run))
+    return " ".join(filter(None, map(_remembered.__getitem__, _WORD.findall(_plain(text, _document_run)))))
 
 
 def query_terms(text: str) -> tuple[str, ...]:
     """Return the distinct words that `text` asks for, stop words dropped unless there is nothing else."""
     terms: dict[str, None] = {}
     stops: dict[str, None] = {}
-    for group in _words(text, _query_run):
-        for term in group.split():
+    for match in _WORD.finditer(_plain(text, _query_run)):
+        for term in _remembered[match[0]].split():
             (stops if term in STOP_WORDS else terms)[term] = None
         if len(terms) >= MAX_QUERY_TERMS:
             break
@@ -54,7 +55,7 @@ def cjk_runs(text: str) -> list[str]:
 
 def bigrams(run: str) -> str:
     """Return the overlapping pairs of a CJK run, or the run itself when it is one character."""
-    return " ".join(map("".join, pairwise(run))) if len(run) > 1 else run
+    return " ".join(map(add, run, run[1:])) if len(run) > 1 else run
 
 
 def is_cjk(term: str) -> bool:
@@ -62,16 +63,12 @@ def is_cjk(term: str) -> bool:
     return not term.isascii() and _CJK_RUN.match(term) is not None
 
 
-def _words(text: str, cut_run: Callable[[re.Match[str]], str]) -> Iterator[str]:
-    """Yield, word by word, the space-separated forms of each."""
-    if not text.isascii():
-        # NFKC makes one of full-width and half-width forms and of composed and decomposed accents.
-        text = _CJK_RUN.sub(cut_run, unicodedata.normalize("NFKC", text).replace("\u2019", "'"))
-    for match in _WORD.finditer(text):
-        word = match[0]
-        forms = _remembered_forms(word) if len(word) <= MAX_TERM_CHARS else _forms(word)
-        if forms:
-            yield forms
+def _plain(text: str, cut_run: Callable[[re.Match[str]], str]) -> str:
+    """Return the text with its CJK runs cut, and one form of whatever Unicode can write in several."""
+    if text.isascii():
+        return text
+    # NFKC makes one of full-width and half-width forms and of composed and decomposed accents.
+    return _CJK_RUN.sub(cut_run, unicodedata.normalize("NFKC", text).replace("\u2019", "'"))
 
 
 def _document_run(match: re.Match[str]) -> str:
@@ -86,9 +83,9 @@ def _query_run(match: re.Match[str]) -> str:
 
 def _forms(word: str) -> str:
     """Return the forms of one word: itself, its core, and what its joints and capitals separate."""
-    if word.isalnum() and (word.islower() or word[1:].islower() or word.isupper() or not word.isascii()):
-        return word[:MAX_TERM_CHARS].lower()
     whole = word.rstrip("._-/:@'").lstrip("/:'+")
+    if whole.isalnum() and (whole.islower() or whole[1:].islower() or whole.isupper() or not whole.isascii()):
+        return whole[:MAX_TERM_CHARS].lower()
     core = whole.lstrip(JOINTS)
     if not core or not any(map(str.isalnum, core[:MAX_TERM_CHARS])):
         return ""
@@ -113,5 +110,16 @@ def _parts(segment: str) -> Iterator[str]:
             yield from _CAMEL.findall(part)
 
 
-# Prose repeats its words: most are cut once. Bounded in number here and in length by the caller.
-_remembered_forms = lru_cache(maxsize=32_768)(_forms)
+class _Remembered(dict[str, str]):
+    """The forms of words: prose repeats its words, so most are cut once."""
+
+    def __missing__(self, word: str) -> str:
+        forms = _forms(word)
+        if len(word) <= MAX_TERM_CHARS:
+            if len(self) >= MAX_REMEMBERED:
+                self.clear()
+            self[word] = forms
+        return forms
+
+
+_remembered = _Remembered()

@@ -1,12 +1,20 @@
 """Why a ranking came out so: what the query was taken for, how each document stands in each list, what was cut."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory.retrieval.keyword import Reading
-from memory.retrieval.ranking import Ranked, Ranking, Standing, distinct
+from memory.retrieval.ranking import Ranking, distinct
 
 SHOWN = 20  # of the documents that were found
+
+
+class Standing(NamedTuple):
+    """Where a passage stands in one list: its place, from 1, and its score there."""
+
+    place: int
+    score: float
 
 
 @dataclass(frozen=True)
@@ -61,20 +69,23 @@ class Explanation:
 def explained(reading: Reading, ranking: Ranking, limit: int, on_disk: int) -> Explanation:
     """The explanation of a ranking of which the first ``limit`` were shown."""
     kept = {id(one) for one in distinct(ranking.ranked, limit)}
-    texts = [one.passage.text for one in ranking.ranked[:SHOWN]]
-    candidates = [
-        _candidate(one, id(one) in kept, one.passage.text in texts[:at], limit) for at, one in _first(ranking)
-    ]
+    words, meaning = _standings(ranking.words), _standings(*ranking.cosines)
+    above: set[str] = set()
+    candidates = []
+    for one in ranking.ranked[:SHOWN]:
+        passage, score = one.passage, float(f"{one.score:.4g}")
+        outcome = _outcome(shown=id(one) in kept, copied=passage.text in above, limit=limit)
+        standings = words.get(passage.chunk), meaning.get(passage.chunk)
+        candidates.append(Candidate(one.store.name, passage.ref, passage.title, score, *standings, one.weight, outcome))
+        above.add(passage.text)
     return Explanation(reading, candidates, len(ranking.ranked), ranking.models, ranking.notes, on_disk)
 
 
-def _first(ranking: Ranking) -> list[tuple[int, Ranked]]:
-    return list(enumerate(ranking.ranked[:SHOWN]))
+def _outcome(*, shown: bool, copied: bool, limit: int) -> str:
+    return "shown" if shown else "the same text as one above" if copied else f"after the first {limit}"
 
 
-def _candidate(one: Ranked, shown: bool, copied: bool, limit: int) -> Candidate:
-    outcome = "shown" if shown else "the same text as one above" if copied else f"after the first {limit}"
-    score = float(f"{one.score:.4g}")
-    return Candidate(
-        one.store.name, one.passage.ref, one.passage.title, score, one.words, one.meaning, one.weight, outcome
-    )
+def _standings(*scores: Mapping[int, float]) -> dict[int, Standing]:
+    together = {row: score for one in scores for row, score in one.items()}
+    order = sorted(together, key=lambda row: -together[row])
+    return {row: Standing(place, together[row]) for place, row in enumerate(order, 1)}

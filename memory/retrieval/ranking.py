@@ -21,29 +21,25 @@ NEAREST = 20
 Only = Callable[[sqlite3.Connection, Sequence[str], str, Sequence[int]], set[int]]
 
 
-class Standing(NamedTuple):
-    """Where a passage stands in one list: its place, from 1, and its score there."""
-
-    place: int
-    score: float
-
-
 class Ranked(NamedTuple):
-    """The best passage of one document, and what its score is made of."""
+    """The best passage of one document, and how much what weighs on its store counts."""
 
     score: float
     store: Store
     passage: rows.Passage
-    words: Standing | None = None
-    meaning: Standing | None = None
     weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Every document that was found, the best first; ``models`` are those whose vectors took part."""
+    """Every document that was found, the best first, and the scores by row that this was made of.
+
+    ``models`` are those whose vectors took part; ``notes`` say why others did not.
+    """
 
     ranked: list[Ranked] = field(default_factory=list)
+    words: Mapping[int, float] = field(default_factory=dict)
+    cosines: Sequence[Mapping[int, float]] = ()
     models: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -77,24 +73,21 @@ def rank(
     meanings = asked.meanings() if asked.pending else []
     _add_nearest(found, by_pk, meanings, asked)
     scores = joining.convex(found.words, found.cosines) if found.cosines else found.words
-    words, meaning = _standings(found.words), _standings(dict(pair for one in found.cosines for pair in one.items()))
     best: dict[int, Ranked] = {}
     for row, passage in found.passages.items():
-        store = by_pk.get(passage.store)
-        if (
-            store is None
-            or row not in scores
-            or passage.path in late.get(store.name, ())
-            or kind not in (None, passage.kind)
-        ):
+        store, score = by_pk.get(passage.store), scores.get(row)
+        if store is None or score is None or passage.path in late.get(store.name, ()):
+            continue
+        if kind is not None and passage.kind != kind:
             continue
         weight = 1.0 if store.name == "global" else PROJECT_WEIGHT
-        one = Ranked(scores[row] * weight, store, passage, words.get(row), meaning.get(row), weight)
-        if passage.document not in best or one.score > best[passage.document].score:
-            best[passage.document] = one
+        known = best.get(passage.document)
+        if known is None or score * weight > known.score:
+            best[passage.document] = Ranked(score * weight, store, passage, weight)
     # Of equal scores the newer first: times are kept as text whose order is theirs.
     ranked = sorted(best.values(), key=lambda one: (one.score, one.passage.time, one.passage.ref), reverse=True)
-    return Ranking(ranked, tuple(one.space.model for one in meanings), tuple(asked.notes))
+    models = tuple(one.space.model for one in meanings)
+    return Ranking(ranked, found.words, found.cosines, models, tuple(asked.notes))
 
 
 def distinct(ranked: Sequence[Ranked], limit: int) -> list[Ranked]:
@@ -145,8 +138,3 @@ def _add_nearest(found: _Found, by_pk: Mapping[int, Store], meanings: Sequence[M
 
 def _place(by_pk: Mapping[int, Store], passage: rows.Passage) -> Place:
     return Place(by_pk[passage.store].name, passage.path, passage.sha256, passage.position)
-
-
-def _standings(scores: Mapping[int, float]) -> dict[int, Standing]:
-    order = sorted(scores, key=lambda row: -scores[row])
-    return {row: Standing(place, scores[row]) for place, row in enumerate(order, 1)}
