@@ -101,7 +101,7 @@ def _pass(store: Store, actor: str, model: str, wish: _Wish) -> Result:
     except (StorageFailed, StoreNotFound) as error:
         failure, tally.stopped = error, error.message
     except BaseException:
-        tally.stopped = "it was interrupted"
+        tally.stopped = passes.INTERRUPTED
         passes.finish(tally.row, "organized", tally.close(), tally.stopped)
         raise
     return _finished(tally, actor, failure)

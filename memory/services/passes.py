@@ -1,22 +1,24 @@
 """Passes of the engine over a store: one at a time, a row for each, and what a person needs to know of the last."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from django.utils import timezone
 
-from coffer import fs, llm
+from coffer import fs, llm, paths
 from coffer.errors import Busy
 from coffer.registry import Finding
 from memory.files import ulid
 from memory.models import Failure, Pass, Store
-from memory.services import inbox, trail
+from memory.services import archive, archive_lines, inbox, trail
 from memory.services import stores as store_service
 
 Kind = Literal["organize", "reorg"]
 RUNNING = "running"
+INTERRUPTED = "it was interrupted"
+_ENDS = {"organize": ("organized", "drained"), "reorg": ("reorganized", "written")}  # the status, and what it counts
 _CHANGES = ("drained", "written", "superseded", "promoted", "rules_moved")  # counts of what could be undone
 KEPT = 50  # rows of one store and kind
 _SAID = {
@@ -67,16 +69,17 @@ class Overview:
 @contextmanager
 def alone(store: Store, *, seconds: float = 0.0) -> Iterator[None]:
     """Hold the store's pass lock, across processes. Raises Busy when a pass is still at work after so many seconds."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(fs.locked(f"{store.name}.pass.lock", seconds=seconds))
-        except Busy:
-            raise Busy(f"Another pass is at work on {store.name}; try again when it is done.") from None
+    with _locked(store.name, seconds):
         yield
 
 
 def begin(store: Store, kind: Kind, actor: str, model: str) -> Pass:
-    """Note that a pass has begun; its ``run`` goes beside everything that it archives."""
+    """Note that a pass has begun; its ``run`` goes beside everything that it archives.
+
+    The caller holds the store's pass lock, so that a row which still runs is one of a process that was killed.
+    """
+    for killed in Pass.objects.filter(store=store.name, status=RUNNING):
+        _close(killed)
     now = timezone.now()
     row = Pass(run=ulid.new(), store=store.name, kind=kind, actor=actor, status=RUNNING, model=model, started_at=now)
     trail.write(lambda: row.save(force_insert=True))
@@ -100,18 +103,27 @@ def finish(row: Pass, status: str, counts: Mapping[str, int], stopped: str = "")
     trail.write(write)
 
 
+def close_killed() -> None:
+    """End the rows of passes that were killed, with what the archive tells of them: that can be undone like any pass."""
+    for row in Pass.objects.filter(status=RUNNING):
+        with suppress(Busy), _locked(row.store):
+            _close(row)
+
+
 def last(store: Store, kind: Kind = "organize") -> Pass | None:
     return Pass.objects.filter(store=store.name, kind=kind).first()
 
 
 def last_undoable(store: Store, kind: Kind | None = None) -> Pass | None:
     """The newest pass, of one kind or any, that changed something and was not taken back."""
+    close_killed()
     rows = Pass.objects.filter(store=store.name, undone=False, **({"kind": kind} if kind else {}))
     return next((row for row in rows if any(map(row.counts.get, _CHANGES))), None)
 
 
 def overview(store: Store) -> Overview:
     """What was given up in the inbox, and how the last pass went."""
+    close_killed()
     model = llm.model()
     given_up = list(inbox.given_up(store, model or "").values())
     undoable = [row for kind in get_args(Kind) if (row := last_undoable(store, kind))]
@@ -120,6 +132,7 @@ def overview(store: Store) -> Overview:
 
 def findings() -> Iterator[Finding]:
     """For status, doctor and the pages' banner: passes that ended early, and notes that need a person."""
+    close_killed()
     for name in store_service.names_on_disk():
         row = Pass.objects.filter(store=name).first()
         if row is not None and row.stopped:
@@ -128,6 +141,24 @@ def findings() -> Iterator[Finding]:
     if left:
         told = "1 note is" if left == 1 else f"{left} notes are"
         yield Finding("warning", "organizer", f"{told} left in the inbox after failing; `coffer organize` names them.")
+
+
+@contextmanager
+def _locked(name: str, seconds: float = 0.0) -> Iterator[None]:
+    with ExitStack() as held:
+        try:
+            held.enter_context(fs.locked(f"{name}.pass.lock", seconds=seconds))
+        except Busy:
+            raise Busy(f"Another pass is at work on {name}; try again when it is done.") from None
+        yield
+
+
+def _close(row: Pass) -> None:
+    status, counted = _ENDS[row.kind]
+    ours = [line for line in archive_lines.rows(paths.store(row.store)) if line.run == row.run]
+    done = [line for line in ours if line.state in ("done", archive.MADE)]
+    # A note that was filed has a line of its own beside that of the topic's version before.
+    finish(row, status, {counted: sum(bool(line.into) or row.kind != "organize" for line in done)}, INTERRUPTED)
 
 
 def _said(row: Pass | None) -> str:

@@ -118,7 +118,7 @@ class _Pass:
         except (StorageFailed, StoreNotFound) as error:
             failure = error
         except BaseException:
-            self._finish("it was interrupted")
+            self._finish(passes.INTERRUPTED)
             raise
         if self._progress is not None:
             self._progress(self._before, self._before, "")

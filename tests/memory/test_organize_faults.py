@@ -14,7 +14,7 @@ from coffer import fs, paths
 from coffer.errors import StorageFailed, StoreNotFound
 from memory.files import markdown
 from memory.models import Failure, Pass, Store
-from memory.services import archive, facts, organize, rules, stores
+from memory.services import archive, facts, organize, passes, rules, stores, undo
 from tests.cases.steps import foreign_lock
 from tests.conftest import Api
 from tests.factories import write_files
@@ -348,3 +348,30 @@ def test_a_pass_that_is_interrupted_says_so_and_the_next_goes_on(store: Store, f
         organize.organize(store, progress=interrupt)
     assert Pass.objects.get().stopped
     assert organize.organize(store).drained == 1
+
+
+def test_a_pass_that_was_killed_is_told_of_and_can_be_undone(store: Store, nursery: Nursery, tmp_path: Path) -> None:
+    for number in range(4):
+        facts.remember(store, f"Walrus number {number}.", actor="agent")
+    third, killed = threading.Event(), threading.Event()
+
+    def reply(request: Request) -> dict[str, Any]:
+        if len(llm.requests) == 3:
+            third.set()
+            killed.wait(60)
+        return sensible(lambda _: "walrus")(request)
+
+    with FakeLlm() as llm:
+        llm.always(reply)
+        process = nursery.start("organize", folder=tmp_path, **llm.environment)
+        assert third.wait(60)
+        seen = passes.overview(store)
+        assert (seen.running, seen.undoable) == (True, [])
+        process.kill()
+        process.communicate(timeout=60)
+        killed.set()
+    seen = passes.overview(store)
+    assert (seen.running, seen.done, len(seen.undoable)) == (False, "2 filed", 1)
+    assert any(passes.INTERRUPTED in finding.message for finding in passes.findings())
+    assert undo.undo_last(store)[1].notes == 2
+    assert len(inbox()) == 4
