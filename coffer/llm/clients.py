@@ -45,6 +45,11 @@ def prepare(connection: Connection, key: str) -> None:
         pass
 
 
+def prepared(connection: Connection, key: str) -> bool:
+    """Whether it is ready."""
+    return (connection, key) in _kept
+
+
 def _made(connection: Connection, key: str) -> "openai.OpenAI":
     import httpx2  # noqa: PLC0415 - comes with openai
     import openai  # noqa: PLC0415 - half a second that only a call of a model should pay

@@ -52,6 +52,20 @@ class Embedder:
         """Whether it can answer a query without being loaded by a process that is about to end."""
         return self.connection is not None or local.at_hand()
 
+    @property
+    def ready(self) -> bool:
+        """Whether what takes long but once is done: the first call has no time for it when somebody waits."""
+        if self.connection is None:
+            return local.loaded()
+        return clients.prepared(self.connection, connections.key_of(self.connection))
+
+    def prepare(self) -> None:
+        """Do that. Raises NoModel, ImportError."""
+        if self.connection is None:
+            local.load()
+        else:
+            clients.prepare(self.connection, connections.key_of(self.connection))
+
     def embed(self, texts: Sequence[str], *, store: str = "", seconds: float | None = None) -> list[Vector | None]:
         """A vector for each text, None for one that gets no usable vector.
 

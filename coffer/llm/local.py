@@ -39,6 +39,16 @@ def at_hand() -> bool:
     return _stays or _model is not None
 
 
+def loaded() -> bool:
+    """Whether the model is in this process."""
+    return _model is not None
+
+
+def load() -> None:
+    """Load the model, once."""
+    _loaded()
+
+
 def vectors(texts: Sequence[str]) -> list[list[float]]:
     """One vector a text; loads the model first."""
     model, found = _loaded(), []

@@ -1,7 +1,7 @@
 """The vector of a query, in time or not at all: a model that is slow, down or not there costs a recall nothing.
 
 It is asked for while the words are searched. An embedder that did not answer in time rests for a while, longer each
-time, so that not every recall pays for it.
+time, so that not every recall pays for it. What has to be loaded first is loaded beside the questions.
 """
 
 import logging
@@ -85,6 +85,7 @@ class Asked:
 
 _resting: dict[str, tuple[float, float]] = {}  # by model: until when, and how long the next rest is
 _remembered: "OrderedDict[tuple[str, str], tuple[Space, Vector]]" = OrderedDict()
+_loading: set[Embedder] = set()
 _lock = threading.Lock()
 
 
@@ -93,7 +94,7 @@ def ask(stores: Sequence[Store], query: str, seconds: float | None = SECONDS) ->
 
     ``seconds`` is how long its vector is waited for; 0 asks for none, None waits as long as it takes.
     """
-    patient, query = seconds is None, query[:_MOST_CHARS]
+    patient, hurried, query = seconds is None, seconds is not None and seconds <= SECONDS, query[:_MOST_CHARS]
     asked = Asked(query, time.monotonic() + (_PATIENCE if seconds is None else seconds))
     if seconds == 0:
         return asked
@@ -106,7 +107,7 @@ def ask(stores: Sequence[Store], query: str, seconds: float | None = SECONDS) ->
             asked.notes.append(error.message)
     for embedder, names in by_embedder.items():
         kept = _recollection(embedder, query)
-        if kept is None and not patient and (note := _unfit(embedder)):
+        if kept is None and not patient and (note := _unfit(embedder, hurried=hurried)):
             asked.notes.append(note)
         else:
             vector = _done(kept) if kept else _begin(partial(_embedded, embedder, query, patient))
@@ -131,11 +132,35 @@ def forget() -> None:
         _resting.clear()
 
 
-def _unfit(embedder: Embedder) -> str:
+def _unfit(embedder: Embedder, *, hurried: bool) -> str:
     if not embedder.at_hand:
         return "The local model is not loaded in this process; the daemon has it."
     until, _ = _resting.get(embedder.model, (0.0, 0.0))
-    return f"{embedder.model} rests after it failed or was slow." if time.monotonic() < until else ""
+    if time.monotonic() < until:
+        return f"{embedder.model} rests after it failed or was slow."
+    if hurried and not embedder.ready:
+        _load(embedder)
+        return f"{embedder.model} is being loaded."
+    return ""
+
+
+def _load(embedder: Embedder) -> None:
+    with _lock:
+        if embedder in _loading:
+            return
+        _loading.add(embedder)
+
+    def load() -> None:
+        try:
+            embedder.prepare()
+        except Exception as error:
+            _rest(embedder)
+            log.warning("the embedding model cannot be loaded error=%s", where(error))
+        finally:
+            with _lock:
+                _loading.discard(embedder)
+
+    threading.Thread(target=load, name="coffer-load-model", daemon=True).start()
 
 
 def _recollection(embedder: Embedder, query: str) -> tuple[Space, Vector] | None:

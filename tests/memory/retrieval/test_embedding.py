@@ -13,6 +13,7 @@ from django.core.management import call_command
 
 from coffer import paths
 from coffer.errors import BadAnswer, BudgetSpent, EngineError, Invalid, NoModel, Unavailable
+from coffer.llm import clients
 from coffer.models import LlmCall
 from memory import jobs, retrieval
 from memory.files import markdown
@@ -228,6 +229,21 @@ def test_an_endpoint_that_hangs_costs_a_recall_its_share_of_time_once(endpoint: 
     assert why.notes[0].endswith("did not answer in time.")
     _, why = recall.explain([store], "automobile permit")
     assert "rests" in why.notes[0]
+
+
+def test_a_first_question_is_no_reason_for_a_model_to_rest(
+    endpoint: FakeLlm, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (car,) = remember(store, CAR)
+    retrieval.catch_up(store)
+    kept: dict[Any, Any] = {}
+    monkeypatch.setattr(clients, "_kept", kept)  # as in a process that has just begun
+    hits, why = recall.explain([store], "car")
+    assert hits == []
+    assert why.notes[0].endswith("is being loaded.")
+    eventually(lambda: [hit.id for hit in recall.recall([store], "car")] == [car], seconds=5)
+    for client in kept.values():
+        client.close()
 
 
 def test_an_answer_that_came_too_late_serves_the_same_question_next_time(endpoint: FakeLlm, store: Store) -> None:
