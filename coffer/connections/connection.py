@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from coffer.connections.fields import is_loopback
+from coffer.connections.fields import ENVIRONMENT, is_loopback
 
 FEATURES = {
     "organize": "new notes, the topics they may belong to, and journal entries",
     "distill": "what you and your agents said in their sessions",
 }
+EMBEDDING = "embedding"  # the name of the one that makes vectors, which needs no row either
+_VARIABLES = {ENVIRONMENT: "COFFER_LLM_* in the settings", EMBEDDING: "COFFER_EMBEDDING_* in the settings"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class Connection:
     def local(self) -> bool:
         """Whether it stays on this machine."""
         return is_loopback(self.host)
+
+    @property
+    def settled_by(self) -> str:
+        """Where a person can change it."""
+        return _VARIABLES.get(self.name, "the settings") if self.id == 0 else f"the connection {self.name}"
 
     def allows(self, purpose: str) -> bool:
         """Whether a call for this purpose may be made; a test always may."""

@@ -2,10 +2,9 @@
 
 from coffer import env
 from coffer.connections import fields
-from coffer.connections.connection import Connection
+from coffer.connections.connection import EMBEDDING, Connection
 from coffer.errors import ConfigInvalid, Invalid
 
-_NAME = "embedding"
 _ADDRESS, _MODEL, _KEY = "COFFER_EMBEDDING_BASE_URL", "COFFER_EMBEDDING_MODEL", "COFFER_EMBEDDING_API_KEY"
 
 
@@ -19,7 +18,7 @@ def embedding() -> Connection | None:
     except Invalid as error:
         raise ConfigInvalid(f"{_ADDRESS} or {_MODEL}: {error.message}") from error
     key = f"env:{_KEY}" if env.secret(_KEY).strip() else ""
-    return Connection(0, _NAME, address, model, key, False, False, False, None)
+    return Connection(0, EMBEDDING, address, model, key, False, False, False, None)
 
 
 def embedding_half_set() -> str | None:

@@ -14,9 +14,9 @@ def key_of(connection: Connection) -> str:
         return ""
     found, looked = _from_variable(name) if kind == "env" else _from_keyring(name)
     if not found:
-        raise NoModel(f"The key of the connection {connection.name} is missing: {looked}.")
+        raise NoModel(f"The key that {connection.settled_by} asks for is missing: {looked}.")
     if not (found.isascii() and found.isprintable()) or " " in found:
-        raise NoModel(f"The key of the connection {connection.name} ({name}) holds characters that no key can have.")
+        raise NoModel(f"The key of {connection.settled_by} ({name}) holds characters that no key can have.")
     return found
 
 

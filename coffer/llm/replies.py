@@ -172,7 +172,7 @@ def _refusal(connection: Connection, key: str, status: int) -> str:
     host = connection.host
     if status in (401, 403):
         what = f"the key from {connection.key}" if key else "a request without a key"
-        return f"{host} does not accept {what} ({status}); check the connection {connection.name}."
+        return f"{host} does not accept {what} ({status}); check {connection.settled_by}."
     if status == 404:
         return f"{host} has no model {connection.model} at this address ({status}); check model and base_url."
     if 300 <= status < 400:
