@@ -6,6 +6,9 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 # The first Python on PATH that is new enough; asked for only when a venv is to be made.
 PYTHON = $(firstword $(foreach one,python3 python3.13 python3.12 python3.11 python,$(if $(shell $(one) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo yes),$(one))))
 
+# The tests start Coffer many hundred times: it is compiled once, also where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .PHONY: help venv dev up down test verify bench demo hold test-agents
 
