@@ -40,7 +40,6 @@ from gateway.caller import Caller, identify
 from gateway.resources import INDEX, MIME_TYPE
 from gateway.tools import TOOLS, Tool
 
-PATH = "/mcp"
 INSTRUCTIONS = (
     "Coffer is the one memory that all coding agents on this machine share. Recall before you work on something that "
     "may have been settled before, remember what a later session should know, and prefer both over a memory of your "
@@ -65,10 +64,10 @@ def build() -> Server[Any]:
     )
 
 
-def http_app() -> Application:
-    """The server as an ASGI application for PATH and lifespan; the guard in front has checked names and sizes."""
+def http_app(path: str) -> Application:
+    """The server as an ASGI application for one path and lifespan; the guard in front has checked names and sizes."""
     app = build().streamable_http_app(
-        streamable_http_path=PATH,
+        streamable_http_path=path,
         stateless_http=True,
         json_response=True,
         max_request_body_size=BODY_LIMIT,

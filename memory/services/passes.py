@@ -104,7 +104,7 @@ def finish(row: Pass, status: str, counts: Mapping[str, int], stopped: str = "")
 
 
 def close_killed() -> None:
-    """End the rows of passes that were killed, with what the archive tells of them: that can be undone like any pass."""
+    """End the rows of passes that were killed, with what the archive tells of them; undone like any other."""
     for row in Pass.objects.filter(status=RUNNING):
         with suppress(Busy), _locked(row.store):
             _close(row)
