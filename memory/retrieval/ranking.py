@@ -22,7 +22,7 @@ Only = Callable[[sqlite3.Connection, Sequence[str], str, Sequence[int]], set[int
 
 
 class Ranked(NamedTuple):
-    """The best passage of one document, and how much what weighs on its store counts."""
+    """The best passage of one document; its score has the weight of its store in it."""
 
     score: float
     store: Store

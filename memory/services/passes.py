@@ -105,9 +105,10 @@ def finish(row: Pass, status: str, counts: Mapping[str, int], stopped: str = "")
 
 def close_killed() -> None:
     """End the rows of passes that were killed, with what the archive tells of them; undone like any other."""
-    for row in Pass.objects.filter(status=RUNNING):
-        with suppress(Busy), _locked(row.store):
-            _close(row)
+    for seen in Pass.objects.filter(status=RUNNING):
+        with suppress(Busy), _locked(seen.store):
+            for row in Pass.objects.filter(pk=seen.pk, status=RUNNING):  # it may have ended since it was seen
+                _close(row)
 
 
 def last(store: Store, kind: Kind = "organize") -> Pass | None:
