@@ -178,8 +178,10 @@ def _parsed(path: Path, _mtime: int, _size: int) -> dict[str, str]:
     values: dict[str, str] = {}
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigInvalid(f"{path} cannot be read: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid(f"{path} is not valid UTF-8; save it anew as such.") from error
+    except OSError as error:
+        raise ConfigInvalid(f"{path} cannot be read ({error.strerror}).") from error
     for count, raw in enumerate(lines, 1):
         line = raw.strip().removeprefix("export ")
         if not line or line.startswith("#"):

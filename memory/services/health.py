@@ -16,7 +16,12 @@ def findings() -> Iterator[Finding]:
     if not retrieval.check():
         yield Finding("error", "index", "The search index is damaged; run `coffer memory reindex`.")
     else:
-        yield Finding("ok", "index", f"{Document.objects.count()} files indexed")
+        yield Finding("ok", "index", f"{_files(Document.objects.count())} indexed")
     problems = Document.objects.exclude(problem="").count()
     if problems:
-        yield Finding("warning", "files", f"{problems} files need a look; `coffer memory reindex` names them.")
+        need = "needs" if problems == 1 else "need"
+        yield Finding("warning", "files", f"{_files(problems)} {need} a look; `coffer memory reindex` names them.")
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

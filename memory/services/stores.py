@@ -67,7 +67,7 @@ def locate(cwd: str | None) -> Place:
     except ScopeUnresolved as error:
         return Place(cwd, reason=error.message)
     if repository is None:
-        return Place(cwd, reason=f"{cwd} is not inside a git work tree that can be a project.")
+        return Place(cwd, reason=_no_project(cwd))
     resolved = identity.resolve(repository)
     store = resolved.row or store_rows.find(resolved.store)
     label = ""
@@ -81,9 +81,10 @@ def locate(cwd: str | None) -> Place:
 
 def repository_at(cwd: str) -> Repository:
     """The repository around a folder. Raises ScopeUnresolved where there is none that can be a project."""
-    repository = git.find(os.path.abspath(cwd), Path.home(), paths.home())
+    cwd = os.path.abspath(cwd)
+    repository = git.find(cwd, Path.home(), paths.home())
     if repository is None:
-        raise ScopeUnresolved(f"{os.path.abspath(cwd)} is not inside a git work tree that can be a project.")
+        raise ScopeUnresolved(_no_project(cwd))
     return repository
 
 
@@ -360,6 +361,11 @@ def write_lock(store: Store, *, seconds: float = 10.0, begin: bool = False) -> I
                 yield folder
                 return
         store_rows.become(store, survivor)
+
+
+def _no_project(cwd: str) -> str:
+    inside = "is not inside a git work tree that can be a project"
+    return f"{cwd} {inside}." if os.path.isdir(cwd) else f"There is no folder {cwd}."
 
 
 def _reconciled(store: Store, files: Sequence[str] | None) -> retrieval.Changes:

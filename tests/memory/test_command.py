@@ -49,6 +49,13 @@ def test_what_is_no_text_is_refused_and_makes_no_store(run: Run, data: bytes, mo
     assert not paths.memory().exists()
 
 
+def test_bytes_on_the_command_line_that_are_no_text_are_refused(run: Run) -> None:
+    for words in (("add", ".", "caf\udce9"), ("rules", "global", "--add", "caf\udce9")):
+        with pytest.raises(Invalid, match="not valid UTF-8"):
+            run(*words)
+    assert not paths.memory().exists()
+
+
 def test_json_is_what_a_script_reads(run: Run) -> None:
     saved = json.loads(run("add", ".", "Deploy with make release.", "--json"))
     assert Path(saved["path"]).exists()

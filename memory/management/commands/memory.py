@@ -84,10 +84,11 @@ class Command(BaseCommand):
 
     def handle(self, *, run: Callable[..., None], verb: str, **options: Any) -> None:
         if verb == "add":
-            options["text"] = _from_stdin() if options["text"] == "-" else options["text"]
+            options["text"] = _from_stdin() if options["text"] == "-" else _typed(options["text"])
             options["store"] = named_for(options["text"], options["store"])
         elif "store" in options:
-            options["store"] = _store(options["store"], writing=options.get("add") is not None)
+            said = options.get("add")
+            options["store"] = _store(options["store"], writing=said is not None and bool(_typed(said)))
         run(**options)
 
     def list(self, *, as_json: bool, **_: Any) -> None:
@@ -219,6 +220,13 @@ def _from_stdin() -> str:
     if not markdown.is_text(data):
         raise Invalid("What came on stdin is no text (UTF-8 without NUL); nothing was remembered.")
     return data.decode()
+
+
+def _typed(text: str) -> str:
+    """An argument that is to be kept. Raises Invalid when the terminal sent bytes that are no UTF-8."""
+    if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise Invalid("The text is not valid UTF-8; nothing was remembered.")
+    return text
 
 
 def _store_row(store: Store) -> dict[str, Any]:
