@@ -124,7 +124,7 @@ def test_a_day_without_an_endpoint_loses_nothing(
 
 
 def test_health_says_how_it_stands(repo: Path, fake_llm: FakeLlm, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [one.message for one in health.findings()] == ["none distilled yet"]
+    assert [one.message for one in health.findings()] == ["no sweep has looked for settled ones yet"]
     fake_llm.always("nonsense")
     talk.claude(repo, "question", "answer")
     jobs.sweep()

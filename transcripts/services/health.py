@@ -23,7 +23,7 @@ def findings() -> Iterator[Finding]:
     elif llm.model(PURPOSE) is None:
         yield Finding("ok", "sessions", "not distilled: no model is connected for it")
     elif last is None:
-        yield Finding("ok", "sessions", "none distilled yet")
+        yield Finding("ok", "sessions", "no sweep has looked for settled ones yet")
     elif last.stopped:
         yield Finding("warning", "sessions", f"The last sweep ended early: {last.stopped}")
     else:
