@@ -67,12 +67,19 @@ def test_a_worker_killed_at_any_moment_loses_no_note_and_doubles_none(
     for text in texts:
         facts.remember(store, text, actor=chance.choice(["agent", "user"]))
     last, wait = chance.randrange(1, 12), chance.random() * 0.04
+    killed = threading.Event()
     with FakeLlm() as llm:
         process = nursery.start("organize", folder=tmp_path, **llm.environment)
 
+        def kill() -> None:
+            process.kill()
+            killed.set()
+
         def reply(request: Request) -> dict[str, Any]:
             if len(llm.requests) == last:
-                threading.Timer(wait, process.kill).start()
+                threading.Timer(wait, kill).start()
+            if len(llm.requests) == len(texts):  # it must not be done before
+                killed.wait(60)
             return of_all_kinds(request)
 
         llm.always(reply)
