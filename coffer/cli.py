@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.link import NoDaemon
-from coffer import __version__, env, fs, logs
+from coffer import __version__, env, fs, logs, paths
 from coffer.arguments import in_any_order
 from coffer.errors import CofferError, where
 from coffer.launchers import PACKAGES, root
@@ -45,14 +45,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code: 0, 1 for an error told in one line, 2 for a wrong command line."""
     words, traceback = _without_traceback(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        code = _run(words, traceback=traceback)
-        sys.stdout.flush()
+        return _answered(words, traceback=traceback)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at exit complains
+        _speak_to_nobody()
         return _NOBODY_READS
-    return code
+
+
+def _answered(words: list[str], *, traceback: bool) -> int:
+    """The exit code once all output is out; a failure when it did not get there."""
+    try:
+        code = _run(words, traceback=traceback)
+    except SystemExit:
+        if _flushed():
+            raise
+        return _FAILED
+    return code if _flushed() else _FAILED
+
+
+def _flushed() -> bool:
+    """Whether the output went where it was to go; if not, that is told."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _speak_to_nobody()
+        sys.stderr.write(f"coffer: the output cannot be written ({error.strerror}).\n")
+        return False
+    return True
+
+
+def _speak_to_nobody() -> None:
+    """Let go of an output that takes no more: else the flush at exit complains."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def commands() -> list[tuple[str, str]]:
@@ -146,9 +173,15 @@ def _execute(command: "BaseCommand", name: str, words: list[str], *, ours: bool)
 def _sentence(error: Exception) -> str:
     from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415 - as above
     from django.core.management.base import CommandError  # noqa: PLC0415
+    from django.db import DatabaseError  # noqa: PLC0415
 
     if isinstance(error, CofferError | CommandError | ImproperlyConfigured | NoDaemon):
         return str(error)
+    if isinstance(error, DatabaseError):
+        what = f"Coffer's database in {paths.home()} cannot be used now ({error})"
+        return f"{what}; look at its free space, its permissions and the limits of this shell."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'the output'}: {error.strerror}; look at free space and permissions."
     return f"something went wrong inside ({where(error)}); the same command with --traceback shows all of it."
 
 

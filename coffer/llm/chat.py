@@ -7,6 +7,7 @@ followed, no proxy asked for an address on this machine, no value taken from OPE
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from coffer import connections, env, later
@@ -73,6 +74,8 @@ def send(
             response = running.wait_for(lambda: _send(connection, key, request, limit), limit)
         except TimeoutError:
             response = Response(late=True)
+        if response.late and seconds:
+            return replace(response, waited=seconds)
         wait = response.retry_after
         if not response.passing or not retries or (wait or 0.0) > _LONGEST_PAUSE:
             return response

@@ -74,7 +74,7 @@ class Embedder:
         """
         whole = list(map(_whole, texts))
         if self.connection is None:
-            return [_usable(found) for found in local.vectors(whole)]
+            return [_unit(found) for found in local.vectors(whole)]
         return _asked(self.connection, [scrub.redact(text).text for text in whole], store, seconds)
 
 
@@ -179,20 +179,27 @@ def _read(response: Response, count: int) -> list[Vector | None]:
     by_index = {one.get("index", place): one.get("embedding") for place, one in enumerate(data)}
     if len(data) != count or set(by_index) != set(range(count)):
         raise BadAnswer(f"it holds {len(data)} vectors for {count} texts")
-    found = [_usable(by_index[place]) for place in range(count)]
-    if len({len(vector) for vector in found if vector is not None}) > 1:
+    found = [_numbers(by_index[place]) for place in range(count)]
+    if len({len(numbers) for numbers in found if numbers is not None}) > 1:
         raise BadAnswer("its vectors differ in length")
-    return found
+    return [_unit(numbers) for numbers in found]
 
 
-def _usable(given: Any) -> Vector | None:
-    """A vector of unit length; None for what is none, holds no number, or points nowhere."""
+def _numbers(given: Any) -> list[float] | None:
+    """The numbers of a vector; None for what is none."""
     if isinstance(given, str):
         try:
             given = array("f", base64.b64decode(given, validate=True)).tolist()
         except (binascii.Error, ValueError):
             return None
     if not isinstance(given, list) or not given or not all(type(one) in (int, float) for one in given):
+        return None
+    return given
+
+
+def _unit(given: list[float] | None) -> Vector | None:
+    """A vector of unit length; None for what holds no number, or points nowhere."""
+    if given is None:
         return None
     length = math.hypot(*given) if all(abs(one) < 1e30 for one in given) else math.nan
     if not math.isfinite(length) or length < 1e-9:

@@ -51,6 +51,7 @@ class Response:
     body: bytes = b""
     why: str = ""
     late: bool = False
+    waited: float = 0.0  # seconds, when it is late and somebody did not want to wait longer
 
     @cached_property
     def json(self) -> dict[str, Any] | None:
@@ -118,9 +119,12 @@ class Response:
 
 
 def read(response: Response, *, json_mode: bool) -> Reply:
-    """The answer in a successful response. Raises BadAnswer when there is none, or only a part of one."""
+    """The answer in a successful response.
+
+    Raises BadAnswer when there is none, or only a part of one; Unavailable when no such endpoint answered at all.
+    """
     if response.json is None:
-        raise BadAnswer("the endpoint did not answer as chat completions do; look at its base_url")
+        raise Unavailable("The endpoint did not answer as chat completions do; look at its base_url.")
     choices = response.json.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -152,7 +156,10 @@ def failure(connection: Connection, key: str, response: Response) -> EngineError
 def _failure(connection: Connection, key: str, response: Response) -> EngineError:
     host, status = connection.host, response.status
     if response.late:
-        return Unavailable(f"{host} did not answer within {env.text('COFFER_LLM_TIMEOUT')} s (COFFER_LLM_TIMEOUT).")
+        limit = (
+            f"{response.waited:g} s" if response.waited else f"{env.text('COFFER_LLM_TIMEOUT')} s (COFFER_LLM_TIMEOUT)"
+        )
+        return Unavailable(f"{host} did not answer within {limit}.")
     if not status:
         return Unavailable(f"{host} cannot be reached ({response.why}); check that it runs, and its base_url.")
     if response.quota_spent:

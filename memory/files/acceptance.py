@@ -7,6 +7,7 @@ comment, whose lines mean nothing apart. Of an agent's note the words count: all
 import re
 import unicodedata
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ from memory.files.words import CJK, STOP_WORDS
 
 KEPT_OF_TEN = 8  # content words of an agent's note that must come back
 ADDED_FACTOR, ADDED_CHARS = 4, 2_000  # a merge may add this much: so many times the note, and so much besides
+TOLD, TOLD_CJK = 4, 8  # content words, or pairs of characters, from which an added line tells something of its own
 
 _BULLET = re.compile(r"[-*+] (?=\S)")
 _NUMBER = re.compile(r"(\d{1,9})[.)] (?=\S)")
@@ -73,8 +75,13 @@ def refusal(before: str, after: str, *, note: str, details: str = "", by_person:
         return f"it dropped {lost} of the note's names, numbers or words"
     if details and (lost := len(missing_terms(details, before, after))):
         return f"it dropped {lost} words of the note's title or description"
+    if twice := len(repeated(after, before, note, details)):
+        return f"it repeated {twice} lines"
     known = {*units(before), *units(note)}
-    return unfounded([unit for unit in units(after) if unit not in known], before, note, details)
+    added = [unit for unit in units(after) if unit not in known]
+    if strange := len(strangers(added, before, note, details)):
+        return f"it added {strange} lines that nobody gave it"
+    return unfounded(added, before, note, details)
 
 
 def unfounded(added: Sequence[str], *sources: str) -> str:
@@ -86,6 +93,26 @@ def unfounded(added: Sequence[str], *sources: str) -> str:
     if any(unit.startswith(("```", "~~~")) and "\n" not in unit for unit in added):
         return "it left a fenced block open"
     return ""
+
+
+def repeated(after: str, *sources: str) -> list[str]:
+    """The units that a text holds more often than its sources together do; rules and the like may repeat."""
+    had = Counter(unit for text in sources for unit in units(text))
+    held = Counter(units(after))
+    return [unit for unit, count in held.items() if count > had[unit] > 0 and any(map(str.isalnum, unit))]
+
+
+def strangers(added: Sequence[str], *sources: str) -> list[str]:
+    """Those of the added units that tell something of their own: fewer than half of their words are of the sources.
+
+    Short ones, as headings are, and those that only join what was there cannot be judged so.
+    """
+    told = [(unit, _terms(unit).content) for unit in added]
+    told = [(unit, words) for unit, words in told if len(words) >= (TOLD_CJK if _CJK_RUN.search(unit) else TOLD)]
+    if not told:
+        return []
+    known = frozenset().union(*(_terms(source).words for source in sources))
+    return [unit for unit, words in told if 2 * len(words & known) < len(words)]
 
 
 def missing_lines(before: str, *after: str) -> list[str]:

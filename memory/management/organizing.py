@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand
 
 from coffer import console, llm
 from coffer.arguments import add_json
+from coffer.errors import MemoryNotFound
 from memory.management.progress import Bar
 from memory.models import Store
 from memory.services import organize, stores
@@ -48,7 +49,12 @@ def run(
     act = _estimated if estimate else _undone if undo else _organizer(again)
     rows = []
     for store in chosen:
-        row, text = act(store)
+        try:
+            row, text = act(store)
+        except MemoryNotFound:
+            if len(chosen) == 1:
+                raise
+            row, text = {"run": None}, "no pass that could be undone."
         rows.append({"store": store.name, **row})
         if not as_json:
             console.show(command, f"{stores.display_name(store)}: {text}")
@@ -86,9 +92,12 @@ def _told(result: Result) -> str:
 
 def _estimated(store: Store) -> tuple[Row, str]:
     found = organize.estimate(store)
-    text = f"{found.notes} notes, one call each, about {found.tokens_in:,} tokens to send and at most as many back."
-    if found.left_alone or found.skipped:
-        text += f" {found.left_alone + found.skipped} more cannot be organized."
+    notes = f"{found.notes} note{'s' if found.notes != 1 else ''}"
+    text = f"{notes}, one call each, about {found.tokens_in:,} tokens to send and at most as many back."
+    if found.left_alone:
+        text += f" {found.left_alone} more were given up or taken back; --again tries them."
+    if found.skipped:
+        text += f" {found.skipped} more cannot be organized."
     return vars(found), text
 
 

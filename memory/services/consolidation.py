@@ -147,6 +147,10 @@ class Consolidation:
         size = sum(map(len, added)) + len(title) + len(description)
         if size > acceptance.ADDED_FACTOR * sum(map(len, entries)) + acceptance.ADDED_CHARS:
             raise Invalid("It adds far more than its sources say; shorten it.")
+        if twice := acceptance.repeated(after.body, *self.texts, *entries):
+            raise Invalid(f"{len(twice)} lines stand in it more often than where they come from. {_sample(twice)}")
+        if foreign := acceptance.strangers(added, *self.texts, *entries):
+            raise Invalid(f"{len(foreign)} lines say what no source does; leave them out. {_sample(foreign)}")
         if reason := acceptance.unfounded([*added, title, description], *self.texts, *entries):
             raise Invalid(f"It is not accepted: {reason}.")
 

@@ -12,7 +12,7 @@ from coffer.errors import Busy
 from coffer.registry import Finding
 from memory.files import ulid
 from memory.models import Failure, Pass, Store
-from memory.services import archive, archive_lines, inbox, trail
+from memory.services import archive, archive_lines, inbox, store_rows, trail
 from memory.services import stores as store_service
 
 Kind = Literal["organize", "reorg"]
@@ -136,12 +136,18 @@ def findings() -> Iterator[Finding]:
     close_killed()
     for name in store_service.names_on_disk():
         row = Pass.objects.filter(store=name).first()
-        if row is not None and row.stopped:
-            yield Finding("warning", "organizer", f"The last pass over {name} ended early: {row.stopped}")
+        if row is not None and row.stopped and not row.undone:
+            store = store_rows.find(name)
+            called = store_service.display_name(store) if store is not None else name
+            yield Finding("warning", "organizer", f"The last pass over {called} ended early: {row.stopped}")
     left = inbox.count_given_up()
     if left:
-        told = "1 note is" if left == 1 else f"{left} notes are"
-        yield Finding("warning", "organizer", f"{told} left in the inbox after failing; `coffer organize` names them.")
+        told = (
+            "1 note that failed or was taken back is"
+            if left == 1
+            else f"{left} notes that failed or were taken back are"
+        )
+        yield Finding("warning", "organizer", f"{told} left in the inbox; the pages name them, --again tries them.")
 
 
 @contextmanager

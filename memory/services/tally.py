@@ -79,7 +79,7 @@ class Tally:
                 self.stopped = error.message
             case BadAnswer():
                 self.silent = 0
-                self._skip(path, error.reason)
+                self._skip(path, f"the model's answer cannot be used: {error.reason}")
             case Unfit():
                 self._skip(path, str(error))
             case Unavailable() | Busy():

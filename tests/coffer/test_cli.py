@@ -157,3 +157,13 @@ def test_status_names_a_port_that_is_none(machine: Machine) -> None:
     for told in (stopped, machine.coffer("status", COFFER_PORT="abc").stdout):
         assert "error: COFFER_PORT is 'abc'; it must be a whole number." in told
         assert "was taken" not in told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_output_that_cannot_be_written_is_told_in_one_line(machine: Machine) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-P", "-m", "coffer.cli", "status"]
+        done = subprocess.run(
+            command, env=machine.env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "coffer: the output cannot be written (No space left on device).\n")

@@ -192,12 +192,6 @@ def test_an_endpoint_that_streams_and_counts_nothing_is_read() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (raw(b"<html>login here</html>", content_type="text/html"), "base_url"),
-        (raw(b""), "base_url"),
-        (raw(b"\xff\xfe\x00"), "base_url"),
-        (raw(b'{"choices": ['), "base_url"),
-        (raw(b"[]"), "base_url"),
-        (raw(b"x" * 9_000_000), "base_url"),
         (raw(b"{}"), "no choices"),
         (raw(b'{"choices": []}'), "no choices"),
         (raw(b'{"choices": [null]}'), "no choices"),
@@ -220,6 +214,16 @@ def test_a_useless_answer_skips_the_item_with_a_reason(fake_llm: FakeLlm, reply:
         ask()
     assert caught.value.reason in caught.value.message
     assert outcomes() == ["bad_answer"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>login here</html>", b"", b"\xff\xfe\x00", b'{"choices": [', b"[]", b"x" * 9_000_000]
+)
+def test_what_is_no_such_endpoint_is_to_blame_and_not_the_item(fake_llm: FakeLlm, body: bytes) -> None:
+    fake_llm.always(raw(body, content_type="text/html"))
+    with pytest.raises(llm.Unavailable, match="base_url"):
+        ask()
+    assert outcomes() == ["unavailable"]
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 422])

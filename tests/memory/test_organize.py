@@ -337,7 +337,7 @@ def test_one_bad_answer_skips_one_note_and_three_are_enough(store: Store, fake_l
     result = organize.organize(store)
     assert (result.status, result.left_alone, result.skipped, result.waiting) == ("organized", 1, 0, 1)
     assert len(fake_llm.requests) == asked_before
-    assert Failure.objects.get().reason == "it holds no JSON object"
+    assert Failure.objects.get().reason == "the model's answer cannot be used: it holds no JSON object"
     facts.edit(store, first.id, text="One walrus, corrected.")
     assert organize.organize(store).drained == 1
     assert not Failure.objects.exists()

@@ -204,7 +204,7 @@ def test_a_pass_that_ended_early_is_seen_in_the_health_of_the_machine(store: Sto
         jobs.organize("global")
     found = [one for one in registry.health() if one.subject == "organizer"]
     assert [one.message for one in found] == [
-        "1 note is left in the inbox after failing; `coffer organize` names them."
+        "1 note that failed or was taken back is left in the inbox; the pages name them, --again tries them."
     ]
 
 

@@ -23,6 +23,8 @@ from tests.fake_llm import FakeLlm, fail
 from tests.memory.librarian import answer, sensible
 from tests.processes import Machine
 
+NO_JSON = "the model's answer cannot be used: it holds no JSON object"
+
 PORT, SLEEPS, RULE = "Staging runs on port 8443.", "Staging sleeps at night.", "Always run the verify step."
 TOPIC = "# Staging\n\nAsk Ann.\n"
 SHAPE = {
@@ -78,7 +80,10 @@ def test_rest_answers_with_the_documented_shape(store: Store, fake_llm: FakeLlm,
     fake_llm.answer("no JSON", answer(PORT, "staging"))
     told = api.post("/memory_stores/global/organize").json()
     assert set(told) == SHAPE
-    assert (told["skipped"], told["problems"]) == (1, [{"id": note.id, "reason": "it holds no JSON object"}])
+    assert (told["skipped"], told["problems"]) == (
+        1,
+        [{"id": note.id, "reason": NO_JSON}],
+    )
     done = api.post("/memory_stores/global/organize", X_Coffer_Actor="agent").json()
     assert (done["status"], done["drained"], done["waiting"]) == ("organized", 1, 0)
     assert AuditEntry.objects.filter(event="memory_organized").latest("id").actor == "agent"
@@ -104,13 +109,13 @@ def test_the_command_line_tells_what_was_done(store: Store, fake_llm: FakeLlm) -
     facts.remember(store, SLEEPS, actor="agent")
     fake_llm.answer("no", answer(SLEEPS, "staging"))
     told = run("memory", "organize", "global")
-    assert told == f"global: 1 organized (1 new topic), 1 in the inbox.\n  {note.id} stays: it holds no JSON object\n"
+    assert told == f"global: 1 organized (1 new topic), 1 in the inbox.\n  {note.id} stays: {NO_JSON}\n"
     fake_llm.answer(fail(401))
     with pytest.raises(SystemExit):
         run("organize", "global")
     fake_llm.answer("still no JSON")
     assert failed("organize", "global") == (
-        f"global: nothing could be organized, 1 in the inbox.\n  {note.id} stays: it holds no JSON object\n"
+        f"global: nothing could be organized, 1 in the inbox.\n  {note.id} stays: {NO_JSON}\n"
     )
     fake_llm.answer(answer(PORT, "ports"))
     assert json.loads(run("organize", "global", "--json"))["drained"] == 1
@@ -244,6 +249,17 @@ def test_the_command_line_undoes_the_last_pass(store: Store, fake_llm: FakeLlm) 
     assert run("organize", "global", "--undo").startswith("global: 4 notes are back in the inbox")
     with pytest.raises(MemoryNotFound):
         run("organize", "global", "--undo")
+
+
+def test_of_all_stores_those_are_undone_that_have_a_pass(store: Store, fake_llm: FakeLlm) -> None:
+    other = stores.provision("project-01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    facts.remember(other, "A walrus.", actor="agent")
+    fake_llm.answer(sensible(lambda _: "walrus"))
+    organize.organize(other)
+    told = run("organize", "--all", "--undo")
+    assert "global: no pass that could be undone." in told
+    assert "1 note is back in the inbox" in told
+    assert not any(passes_service.INTERRUPTED in finding.message for finding in passes_service.findings())
 
 
 @pytest.fixture

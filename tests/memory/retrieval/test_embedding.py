@@ -173,13 +173,14 @@ def test_a_vector_that_is_none_is_not_kept_and_tried_again(endpoint: FakeLlm, st
         lambda request: [[0.0] * 64 for _ in request.texts],
         lambda request: meant(request)[:-1],
         lambda request: [meaning_of(text, 64 if "yard" in text else 32) for text in request.texts],
+        lambda request: [meaning_of(text)[: 64 if "yard" in text else 61] for text in request.texts],
         lambda request: Reply(body=b"<html>"),
         lambda request: Reply(body=b'{"data": [1, 2]}'),
         lambda request: fail(400),
         lambda request: fail(401),
         lambda request: fail(500),
     ],
-    ids=["zeros", "one too few", "two lengths", "html", "numbers", "refused", "key", "broken"],
+    ids=["zeros", "one too few", "two lengths", "nearly one length", "html", "numbers", "refused", "key", "broken"],
 )
 def test_an_endpoint_that_answers_nonsense_costs_only_the_vectors(
     endpoint: FakeLlm, store: Store, embeds: Callable[[Request], Any], monkeypatch: pytest.MonkeyPatch
@@ -461,3 +462,11 @@ def _everything(store: Store) -> list[tuple[vectors.Place, float]]:
 
 def _relative(store: Store, path: Path) -> str:
     return path.relative_to(stores.folder(store)).as_posix()
+
+
+def test_a_model_that_is_tried_and_hangs_is_told_with_the_time_that_was_waited(
+    endpoint: FakeLlm, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "TRIAL_SECONDS", 0.3)
+    endpoint.embeds = lambda request: Reply(after=threading.Event())
+    assert embedding.trial(store).message.endswith("did not answer within 0.3 s.")
