@@ -10,7 +10,7 @@ PYTHON = $(firstword $(foreach one,python3 python3.13 python3.12 python3.11 pyth
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help venv dev up down test verify bench demo hold test-agents
+.PHONY: help venv dev compiled up down test verify bench demo hold test-agents
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +28,7 @@ down: venv ## stop the daemon
 demo: venv ## two agents share one memory, in a temporary home and repository
 	@$(BIN)/coffer demo
 
-test: dev ## run the tests
+test: compiled ## run the tests
 	@$(BIN)/python -m pytest -q -n 4
 
 verify: dev ## format, lint, types, import contracts, documentation and tests
@@ -41,13 +41,16 @@ verify: dev ## format, lint, types, import contracts, documentation and tests
 bench: venv ## measure against the bars of the documentation
 	@$(BIN)/coffer bench
 
-hold: dev ## the long tests, at full length: many rounds of crashes and races
+hold: compiled ## the long tests, at full length: many rounds of crashes and races
 	@COFFER_TEST_ROUNDS=full $(BIN)/python -m pytest -q -m hold || { code=$$?; [ $$code -eq 5 ] && echo "hold: skipped, there are no such tests yet"; }
 
 test-agents: dev ## the tests with the agents' real programs, from npm
 	@$(BIN)/python -m pytest -q tests/real_agents
 
 dev: $(VENV)/installed-dev
+
+compiled: dev
+	@$(BIN)/python -m compileall -q coffer memory transcripts agents gateway tests manage.py
 
 $(VENV)/installed: pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "Coffer needs Python 3.11 or newer on PATH; there is none." >&2; exit 1; }

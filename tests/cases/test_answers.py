@@ -172,7 +172,9 @@ def test_bc_105_organizing_on_a_full_disk_says_so_and_changes_nothing(fake_llm: 
     call("remember", None, text=text, scope="global")
     fake_llm.always(sensible(lambda _: "walrus"))
     before = fingerprint(knowledge())
-    done = coffer("organize", "global", before=["bash", "-c", 'ulimit -f 8; exec "$0" "$@"'], **fake_llm.environment)
+    # No bytecode: Python would keep what it wrote up to the limit.
+    limited = ["bash", "-c", 'ulimit -f 8; PYTHONDONTWRITEBYTECODE=1 exec "$0" "$@"']
+    done = coffer("organize", "global", before=limited, **fake_llm.environment)
     assert done.returncode == 1
     assert "space" in done.stderr + done.stdout
     assert fingerprint(knowledge()) == before

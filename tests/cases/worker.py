@@ -75,6 +75,7 @@ def limited(size: str, tool: str, cwd: str, arguments: str) -> None:
     """One call in a process that may write no file longer than ``size`` bytes."""
     import resource
 
+    sys.dont_write_bytecode = True  # Python would keep what it wrote up to the limit
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), resource.RLIM_INFINITY))
     attempt(tool, cwd, arguments)
 

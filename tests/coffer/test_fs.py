@@ -54,7 +54,9 @@ def test_a_disk_that_takes_no_more_leaves_the_old_file_and_no_other(home: Path) 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    done = subprocess.run([sys.executable, "-c", script], preexec_fn=limit, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", script], preexec_fn=limit, capture_output=True, text=True, check=False
+    )
     assert "StorageFailed: No space left to write a.md" in done.stderr
     assert path.read_bytes() == b"old"
     assert list(home.glob(".*.tmp")) == []
