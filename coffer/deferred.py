@@ -12,7 +12,7 @@ class Deferred:
     def __init__(self, load: Callable[[], Application]) -> None:
         self._load = load
         self._loaded: asyncio.Task[Application] | None = None
-        self._life: asyncio.Task[None] | None = None
+        self._life: asyncio.Future[None] | None = None
         self._told: asyncio.Queue[Message] = asyncio.Queue()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,7 +41,7 @@ class Deferred:
                 began.set()
 
         scope: Scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
-        self._life = asyncio.create_task(self._live(app, scope, hear))
+        self._life = asyncio.ensure_future(app(scope, self._told.get, hear))
         self._told.put_nowait({"type": "lifespan.startup"})
         waiting = asyncio.create_task(began.wait())
         await asyncio.wait([waiting, self._life], return_when=asyncio.FIRST_COMPLETED)
@@ -50,6 +50,3 @@ class Deferred:
             life, self._life = self._life, None
             raise life.exception() or RuntimeError("its lifespan ended before it began")
         return app
-
-    async def _live(self, app: Application, scope: Scope, hear: Send) -> None:
-        await app(scope, self._told.get, hear)

@@ -111,7 +111,7 @@ def strangers(added: Sequence[str], *sources: str) -> list[str]:
     told = [(unit, words) for unit, words in told if len(words) >= (TOLD_CJK if _CJK_RUN.search(unit) else TOLD)]
     if not told:
         return []
-    known = frozenset().union(*(_terms(source).words for source in sources))
+    known = _words(map(_terms, sources))
     return [unit for unit, words in told if 2 * len(words & known) < len(words)]
 
 
@@ -149,7 +149,7 @@ def invented(text: str, *sources: str) -> list[str]:
     exact = [word for word in _terms(text).exact if not _shouts(word)]
     if not exact:
         return []
-    known = frozenset().union(*(_terms(source).words for source in sources))
+    known = _words(map(_terms, sources))
     return [word for word in exact if word not in known]
 
 
@@ -243,8 +243,12 @@ def _terms(text: str) -> _Terms:
     return _Terms(" ".join(text.split()), frozenset(exact), frozenset(words), frozenset(content), quoted, negated)
 
 
+def _words(texts: Iterable[_Terms]) -> frozenset[str]:
+    return frozenset().union(*(text.words for text in texts))
+
+
 def _lost(wanted: _Terms, kept: int, *places: _Terms) -> list[str]:
-    words = frozenset().union(*(place.words for place in places))
+    words = _words(places)
     lost = [word for word in wanted.exact if word not in words and not (_shouts(word) and word.casefold() in words)]
     lost += [text for text in wanted.quoted if not any(text in place.text for place in places)]
     if wanted.negated and not any(place.negated for place in places):

@@ -24,7 +24,7 @@ from memory.retrieval.embedding import Coverage, catch_up, coverage
 from memory.retrieval.entries import MAX_BYTES, Entry, read_entry
 from memory.retrieval.explain import Candidate, Explanation, explained
 from memory.retrieval.fusion import reciprocal_rank_fusion
-from memory.retrieval.ranking import CANDIDATES, PROJECT_WEIGHT, Ranking, distinct, rank
+from memory.retrieval.ranking import CANDIDATES, PROJECT_WEIGHT, Ranking, distinct, rank, rounded
 from memory.retrieval.reconcile import Changes
 from memory.retrieval.rows import Title, title_of
 from memory.retrieval.spaces import PROBE, Measure, embedder_of, hybrid, measure
@@ -255,7 +255,7 @@ def _hits(ranking: Ranking, limit: int) -> list[Hit]:
             one.passage.kind,
             paths.store(one.store.name) / one.passage.path,
             one.passage.text,
-            _rounded(one.score),
+            rounded(one.score),
             one.passage.when,
         )
         for one in distinct(ranking.ranked, limit)
@@ -299,7 +299,7 @@ def _from_files(
     hits = []
     for position, path in enumerate(grep.search(query, list(owners), limit)):
         store, name = owners[path.path]
-        hit = _hit_from_file(store, name, path.line, _rounded(1.0 / (position + 1)))
+        hit = _hit_from_file(store, name, path.line, rounded(1.0 / (position + 1)))
         if hit is not None:
             hits.append(hit)
     return hits
@@ -321,11 +321,6 @@ def _ref(store: Store, entry: Entry) -> str:
 
 def _identity(hit: Hit) -> tuple[str, str]:
     return hit.store, hit.ref
-
-
-def _rounded(score: float) -> float:
-    """In four digits: in a small store scores are tiny."""
-    return float(f"{score:.4g}")
 
 
 def _finished(hits: Sequence[Hit], limit: int) -> list[Hit]:

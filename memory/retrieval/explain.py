@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from memory.retrieval.keyword import Reading
-from memory.retrieval.ranking import Ranking, distinct
+from memory.retrieval.ranking import Ranking, distinct, rounded
 
 SHOWN = 20  # of the documents that were found
 
@@ -73,7 +73,7 @@ def explained(reading: Reading, ranking: Ranking, limit: int, on_disk: int) -> E
     above: set[str] = set()
     candidates = []
     for one in ranking.ranked[:SHOWN]:
-        passage, score = one.passage, float(f"{one.score:.4g}")
+        passage, score = one.passage, rounded(one.score)
         outcome = _outcome(shown=id(one) in kept, copied=passage.text in above, limit=limit)
         standings = words.get(passage.chunk), meaning.get(passage.chunk)
         candidates.append(Candidate(one.store.name, passage.ref, passage.title, score, *standings, one.weight, outcome))

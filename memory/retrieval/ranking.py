@@ -90,6 +90,11 @@ def rank(
     return Ranking(ranked, found.words, found.cosines, models, tuple(asked.notes))
 
 
+def rounded(score: float) -> float:
+    """A score as callers see it, in four digits: in a small store scores are tiny."""
+    return float(f"{score:.4g}")
+
+
 def distinct(ranked: Sequence[Ranked], limit: int) -> list[Ranked]:
     """The first ``limit``; a copy of a text under another name is no second answer."""
     first: dict[str, Ranked] = {}

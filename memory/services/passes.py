@@ -1,7 +1,7 @@
 """Passes of the engine over a store: one at a time, a row for each, and what a person needs to know of the last."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -66,11 +66,9 @@ class Overview:
         return self.last is not None and self.last.status == RUNNING
 
 
-@contextmanager
-def alone(store: Store, *, seconds: float = 0.0) -> Iterator[None]:
+def alone(store: Store, *, seconds: float = 0.0) -> AbstractContextManager[None]:
     """Hold the store's pass lock, across processes. Raises Busy when a pass is still at work after so many seconds."""
-    with _locked(store.name, seconds):
-        yield
+    return _locked(store.name, seconds)
 
 
 def begin(store: Store, kind: Kind, actor: str, model: str) -> Pass:
@@ -117,7 +115,6 @@ def last(store: Store, kind: Kind = "organize") -> Pass | None:
 
 def last_undoable(store: Store, kind: Kind | None = None) -> Pass | None:
     """The newest pass, of one kind or any, that changed something and was not taken back."""
-    close_killed()
     rows = Pass.objects.filter(store=store.name, undone=False, **({"kind": kind} if kind else {}))
     return next((row for row in rows if any(map(row.counts.get, _CHANGES))), None)
 

@@ -86,6 +86,7 @@ def undo(store: Store, run: str, *, actor: str = "user") -> Undone:
 
 def undo_last(store: Store, kind: passes.Kind | None = None, *, actor: str = "user") -> tuple[Pass, Undone]:
     """Take back the newest pass, of one kind or any, that changed something. Raises MemoryNotFound, Busy."""
+    passes.close_killed()
     last = passes.last_undoable(store, kind)
     if last is None:
         name = store_service.display_name(store)

@@ -19,8 +19,11 @@ import tempfile
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from gateway.figures import ms, p95
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("tldr_en_1k", "tldr_zh_loo")
@@ -74,7 +77,7 @@ def _measure(size: int) -> None:
         say(f"  questions {what}: the bare query {_both(bare)} ms")
         for name, seconds in (("by words", 0.0), ("with vectors", None)):
             times = _times(asked, lambda question: retrieval.search([store], question, 10, vector_seconds=seconds))  # noqa: B023
-            ratios = (_middle(times) / _middle(bare), _p95(times) / _p95(bare))
+            ratios = (statistics.median(times) / statistics.median(bare), p95(times) / p95(bare))
             say(f"    {name:12} {_both(times)} ms, {ratios[0]:.2f} (bar 3) and {ratios[1]:.2f} (bar 6)")
 
 
@@ -142,25 +145,11 @@ def _vector(text: str) -> bytes:
 
 
 def _times(questions: Sequence[str], ask: Callable[[str], object]) -> list[float]:
-    return [min(_ms(ask, question) for _ in range(TRIES)) for question in questions]
-
-
-def _ms(ask: Callable[[str], object], question: str) -> float:
-    began = time.perf_counter()
-    ask(question)
-    return (time.perf_counter() - began) * 1000
-
-
-def _middle(times: Sequence[float]) -> float:
-    return statistics.median(times)
-
-
-def _p95(times: Sequence[float]) -> float:
-    return sorted(times)[int(len(times) * 0.95)]
+    return [min(ms(partial(ask, question)) for _ in range(TRIES)) for question in questions]
 
 
 def _both(times: Sequence[float]) -> str:
-    return f"{_middle(times):.2f} / {_p95(times):.2f}"
+    return f"{statistics.median(times):.2f} / {p95(times):.2f}"
 
 
 def say(line: str) -> None:

@@ -88,7 +88,9 @@ class Command(BaseCommand):
             options["store"] = named_for(options["text"], options["store"])
         elif "store" in options:
             said = options.get("add")
-            options["store"] = _store(options["store"], writing=said is not None and bool(_typed(said)))
+            if said is not None:
+                _typed(said)
+            options["store"] = _store(options["store"], writing=said is not None)
         run(**options)
 
     def list(self, *, as_json: bool, **_: Any) -> None:
@@ -224,7 +226,7 @@ def _from_stdin() -> str:
 
 def _typed(text: str) -> str:
     """An argument that is to be kept. Raises Invalid when the terminal sent bytes that are no UTF-8."""
-    if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
+    if not markdown.is_text(os.fsencode(text)):
         raise Invalid("The text is not valid UTF-8; nothing was remembered.")
     return text
 
